@@ -1,0 +1,15 @@
+# Flags that every target shares. -ffp-contract=off is part of the numeric contract (docs/design.md, section 5).
+add_library(colibri_flags INTERFACE)
+target_compile_options(colibri_flags INTERFACE
+  -Wall -Wextra -Wswitch-enum -Wshadow -Werror -ffp-contract=off)
+target_include_directories(colibri_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(COLIBRI_SANITIZE STREQUAL "address")
+  target_compile_options(colibri_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(colibri_flags INTERFACE -fsanitize=address,undefined)
+elseif(COLIBRI_SANITIZE STREQUAL "thread")
+  target_compile_options(colibri_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(colibri_flags INTERFACE -fsanitize=thread)
+elseif(NOT COLIBRI_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "COLIBRI_SANITIZE=${COLIBRI_SANITIZE}; want empty, address or thread")
+endif()

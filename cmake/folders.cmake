@@ -1,0 +1,26 @@
+# colibri_folders(a b ...): adds each folder that COLIBRI_ONLY lets through.
+function(colibri_folders)
+  foreach(folder IN LISTS ARGN)
+    if((COLIBRI_ONLY STREQUAL "" OR folder IN_LIST COLIBRI_ONLY)
+       AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+      add_subdirectory(${folder})
+    endif()
+  endforeach()
+endfunction()
+
+# colibri_library(NAME SOURCES ... LINK ...): the one library of a folder.
+function(colibri_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(colibri_${name} STATIC ${arg_SOURCES})
+  target_link_libraries(colibri_${name} PUBLIC colibri_flags ${arg_LINK})
+endfunction()
+
+# colibri_test(NAME LABEL SOURCES ... LINK ...): a GoogleTest program whose cases ctest lists one by one.
+function(colibri_test name label)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    COLIBRI_SOURCE_DIR="${PROJECT_SOURCE_DIR}" COLIBRI_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+endfunction()
