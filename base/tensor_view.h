@@ -1,0 +1,27 @@
+// A matrix somebody else owns: what kernels take as weights.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace colibri {
+
+// [rows, cols], row-major, rows contiguous. In a product y = W x, rows are outputs, cols inputs.
+struct MatrixView {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  bool empty() const { return data == nullptr; }
+  int64_t size_bytes() const { return rows * cols * static_cast<int64_t>(size_of(dtype)); }
+  // Rows [begin, begin + count) of this matrix.
+  MatrixView slice_rows(int64_t begin, int64_t count) const {
+    const auto* first = static_cast<const unsigned char*>(data) +
+                        begin * cols * static_cast<int64_t>(size_of(dtype));
+    return {first, dtype, count, cols};
+  }
+};
+
+}  // namespace colibri
