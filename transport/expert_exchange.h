@@ -1,0 +1,75 @@
+// The only thing the forward pass knows about where experts live.
+//
+// begin() posts the remote rows; own slots run when asked, while rows travel; finish() waits for
+// the results, which lie in plan order at the offsets that result_offset() tells.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/device.h"
+
+namespace colibri {
+
+// What one layer of one step asks of all ranks. Arrays belong to the caller and live until
+// finish(). Row s of destination r, s in [row_begin[r], row_begin[r+1]), is token row_token[s] and
+// wants the slots slot[pair_begin[s] .. pair_begin[s+1]) of that rank's list for this layer.
+struct RowBatch {
+  int layer = 0;
+  const float* hidden = nullptr;  // [T, H]
+  int64_t num_tokens = 0;
+  int64_t hidden_size = 0;
+  std::span<const int32_t> row_begin;   // [R + 1]
+  std::span<const int32_t> row_token;   // [S]
+  std::span<const int32_t> pair_begin;  // [S + 1]
+  std::span<const int32_t> slot;        // [P]
+};
+
+// Runs the slots this rank holds itself: worker/'s ExpertShard behind an interface, so that
+// coordinator/ and worker/ need not know each other. out: one row a pair, [P_local, H], at out +
+// pair * H.
+struct LocalRows {
+  int layer = 0;
+  const float* hidden = nullptr;        // [T, H]
+  std::span<const int32_t> row_token;   // [S_local]
+  std::span<const int32_t> pair_begin;  // [S_local + 1], first may be non-zero
+  std::span<const int32_t> slot;        // indexed by pair_begin
+  float* out = nullptr;
+};
+class LocalExperts {
+ public:
+  virtual ~LocalExperts() = default;
+  virtual void run(const LocalRows& rows, Stream& stream) = 0;
+};
+
+// What finish() returns: result of pair p lies at data + offset[p] floats.
+struct ExpertResults {
+  const float* data = nullptr;
+  std::span<const int64_t> offset;  // [P]
+};
+
+// Sums over the life of an exchange, for the summary.
+struct ExchangeTotals {
+  uint64_t dispatch_bytes = 0, combine_bytes = 0;
+  uint64_t num_rows = 0, num_messages = 0;
+  std::vector<double> wait_us;     // [R] time the coordinator waited for each rank
+  std::vector<double> compute_us;  // [R] time each rank said it computed
+  double finish_us = 0, begin_us = 0;
+};
+
+class ExpertExchange {
+ public:
+  virtual ~ExpertExchange() = default;
+  // Sends the remote rows. One batch at a time.
+  virtual void begin(const RowBatch& batch, Stream& stream) = 0;
+  // Runs this rank's own rows; call between begin and finish.
+  virtual void run_local(Stream& stream) = 0;
+  // Waits for every result. Valid until the next begin. Errors as Transport::wait.
+  virtual ExpertResults finish(const Deadline& deadline, Stream& stream) = 0;
+  virtual const ExchangeTotals& totals() const = 0;
+};
+
+}  // namespace colibri

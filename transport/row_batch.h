@@ -1,0 +1,77 @@
+// The row message, coordinator -> worker, and the result message back: plain structs that both
+// sides parse. docs/wire.md is the same in words.
+//
+//   row message     RowHeader | pair_begin int32 [num_rows + 1] | slot int32 [num_pairs] | zero
+//   padding to 64
+//                   | payload [num_rows, H]
+//   result message  RowHeader (kind kResults, num_rows == num_pairs) | payload [num_pairs, H]
+//
+// A row is one (token, destination rank) pair; pair_begin[i] .. pair_begin[i+1] are the slots it
+// wants, each slot a number in the destination's own list for that layer. Results come back one a
+// pair, in the order of the pairs. All integers little endian. Payload element: f32 now;
+// `payload_dtype` names it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace colibri {
+
+inline constexpr uint32_t kRowMagic = 0x57524c43;  // "CLRW"
+inline constexpr uint16_t kWireVersion = 1;
+
+enum class RowKind : uint8_t { kRows = 1, kResults = 2 };
+
+struct RowHeader {
+  uint32_t magic = kRowMagic;
+  uint16_t wire_version = kWireVersion;
+  RowKind kind = RowKind::kRows;
+  uint8_t payload_dtype = 0;  // DType
+  uint32_t epoch = 0;
+  int32_t source_rank = 0;  // the coordinator that asked
+  uint64_t step = 0;
+  int32_t layer = 0;
+  int32_t num_rows = 0;
+  int32_t num_pairs = 0;
+  int32_t hidden_size = 0;
+  uint64_t payload_bytes = 0;
+  uint64_t compute_ns = 0;  // results: how long the worker computed
+  uint64_t reserved = 0;
+};
+static_assert(sizeof(RowHeader) == 64 && alignof(RowHeader) == 8);
+static_assert(std::is_trivially_copyable_v<RowHeader>);
+static_assert(offsetof(RowHeader, epoch) == 8 && offsetof(RowHeader, step) == 16);
+static_assert(offsetof(RowHeader, layer) == 24 && offsetof(RowHeader, payload_bytes) == 40);
+
+// Offsets and total of a row message, out of one walk.
+struct RowMessageLayout {
+  size_t pair_begin, slots, payload, total_bytes;
+};
+RowMessageLayout row_message_layout(int64_t num_rows, int64_t num_pairs, int64_t row_bytes);
+
+// A parsed row message; points into the message.
+struct RowMessageView {
+  const RowHeader* header = nullptr;
+  std::span<const int32_t> pair_begin;  // [num_rows + 1]
+  std::span<const int32_t> slots;       // [num_pairs]
+  const std::byte* payload = nullptr;   // [num_rows, H], 64-byte aligned if the message is
+};
+
+// What a receiver knows and holds a message against.
+struct RowExpectation {
+  RowKind kind = RowKind::kRows;
+  uint32_t epoch = 0;
+  int32_t hidden_size = 0;
+  int32_t num_layers = 0;
+  int64_t max_rows = 0, max_pairs = 0;
+};
+
+// Checks everything before use: size, magic, version, kind, epoch, counts, monotone pair_begin,
+// slots >= 0. Fails with kInput naming rank `from`, the field, what came and what was wanted.
+// `message` must be 8-byte aligned.
+RowMessageView parse_row_message(std::span<const std::byte> message, int from,
+                                 const RowExpectation& want);
+
+}  // namespace colibri
