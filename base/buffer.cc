@@ -12,28 +12,57 @@ namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+bool is_mapping(size_t bytes) { return bytes >= kHugePageBytes; }
+
+[[noreturn]] void fail_no_memory(size_t bytes) {
+  fail(ErrorKind::kEnvironment, "cannot take ", bytes,
+       " bytes of memory; free some, or use more ranks or a smaller --max-context");
+}
+
+size_t mapped_bytes(size_t bytes) {
+  return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+// A fresh mapping is zero and costs nothing until touched; the overhang that aligns it is given
+// back.
+void* map_aligned(size_t bytes) {
+  const size_t rounded = mapped_bytes(bytes);
+  void* raw = mmap(nullptr, rounded + kHugePageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) fail_no_memory(bytes);
+  auto* first = static_cast<char*>(raw);
+  const size_t misaligned = reinterpret_cast<size_t>(first) % kHugePageBytes;
+  const size_t head = misaligned == 0 ? 0 : kHugePageBytes - misaligned;
+  if (head > 0) munmap(first, head);
+  munmap(first + head + rounded, kHugePageBytes - head);
+  madvise(first + head, rounded, MADV_HUGEPAGE);  // advice: refused is fine
+  return first + head;
+}
+
+void* allocate_small(size_t bytes) {
+  const size_t rounded = (bytes + 63) / 64 * 64;
+  void* memory = std::aligned_alloc(64, rounded);
+  if (memory == nullptr) fail_no_memory(bytes);
+  std::memset(memory, 0, rounded);
+  return memory;
+}
 
 }  // namespace
 
 Buffer::Buffer(size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  if (bytes > SIZE_MAX / 2) {
-    fail(ErrorKind::kEnvironment, "cannot take ", bytes, " bytes of memory: more than addressable");
-  }
-  const bool large = bytes >= kHugePageBytes;
-  const size_t alignment = large ? kHugePageBytes : 64;
-  const size_t rounded = round_up(bytes, alignment);
-  data_ = std::aligned_alloc(alignment, rounded);
-  if (data_ == nullptr) {
-    fail(ErrorKind::kEnvironment, "cannot take ", bytes,
-         " bytes of memory; free some, or use more ranks or a smaller --max-context");
-  }
-  if (large) madvise(data_, rounded, MADV_HUGEPAGE);  // advice: refused is fine
-  std::memset(data_, 0, rounded);
+  if (bytes > SIZE_MAX / 2) fail_no_memory(bytes);
+  data_ = is_mapping(bytes) ? map_aligned(bytes) : allocate_small(bytes);
 }
 
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() {
+  if (data_ == nullptr) return;
+  if (is_mapping(bytes_)) {
+    munmap(data_, mapped_bytes(bytes_));
+  } else {
+    std::free(data_);
+  }
+}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);

@@ -6,7 +6,8 @@
 
 namespace colibri {
 
-// Aligned to 64 bytes; from 2 MB on an own mapping aligned to 2 MB that asks for huge pages. Movable.
+// Aligned to 64 bytes; from 2 MB on an own mapping, aligned to 2 MB, that asks for huge pages and
+// takes physical memory only where it is touched. Movable.
 class Buffer {
  public:
   Buffer() = default;

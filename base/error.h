@@ -1,5 +1,5 @@
-// Errors with a kind. Every failure a user can cause or meet is thrown as an Error whose message says
-// what came, what was wanted, where, and what to do; the kind decides the exit code.
+// Errors with a kind. Every failure a user can cause or meet is thrown as an Error whose message
+// says what came, what was wanted, where, and what to do; the kind decides the exit code.
 #pragma once
 
 #include <sstream>

@@ -11,8 +11,8 @@ namespace colibri {
 
 using Logger = std::shared_ptr<spdlog::logger>;
 
-// A logger whose lines read "[hh:mm:ss.mmm] [rank 2] [warn] text". Level is one of trace, debug, info,
-// warn, error, off; fails with kInput naming another.
+// A logger whose lines read "[hh:mm:ss.mmm] [rank 2] [warn] text". Level is one of trace, debug,
+// info, warn, error, off; fails with kInput naming another.
 Logger make_logger(int rank, const std::string& level);
 
 // A logger that drops everything: for tests and for code that has nothing to say.

@@ -1,5 +1,5 @@
-// The numbers of a model that memory plans, placements and benchmarks need: filled by model/, read by
-// topology/, so that neither folder needs the other. No names of tensors, no file.
+// The numbers of a model that memory plans, placements and benchmarks need: filled by model/, read
+// by topology/, so that neither folder needs the other. No names of tensors, no file.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 namespace colibri {
 
 struct ModelShape {
-  std::string family;               // "qwen3_moe", ...
-  std::string fingerprint;          // names this model in placement files; equal for equal shapes
-  int num_layers = 0;               // L
-  int64_t hidden_size = 0;          // H
-  int num_experts = 0;              // E, the same in every MoE layer
-  int top_k = 0;                    // K
-  int64_t expert_width = 0;         // I
-  int64_t vocab_size = 0;           // V
-  std::vector<bool> layer_is_moe;   // [L]
-  int64_t expert_bytes = 0;         // one expert of one layer as kept in memory: gate, up, down
+  std::string family;              // "qwen3_moe", ...
+  std::string fingerprint;         // names this model in placement files; equal for equal shapes
+  int num_layers = 0;              // L
+  int64_t hidden_size = 0;         // H
+  int num_experts = 0;             // E, the same in every MoE layer
+  int top_k = 0;                   // K
+  int64_t expert_width = 0;        // I
+  int64_t vocab_size = 0;          // V
+  std::vector<bool> layer_is_moe;  // [L]
+  int64_t expert_bytes = 0;        // one expert of one layer as kept in memory: gate, up, down
   int64_t coordinator_weight_bytes = 0;  // all weights but the routed experts, as kept in memory
-  int64_t kv_bytes_per_token = 0;   // all layers together, as kept in memory
+  int64_t kv_bytes_per_token = 0;        // all layers together, as kept in memory
 
   int num_moe_layers() const {
     int count = 0;

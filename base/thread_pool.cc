@@ -44,9 +44,9 @@ std::vector<int> parse_cpu_list(const std::string& text) {
 }
 
 std::vector<int> cpus_from_cgroup() {
-  for (const char* path : {"/sys/fs/cgroup/cpuset.cpus.effective",
-                           "/sys/fs/cgroup/cpuset/cpuset.effective_cpus",
-                           "/sys/devices/system/cpu/online"}) {
+  for (const char* path :
+       {"/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.effective_cpus",
+        "/sys/devices/system/cpu/online"}) {
     std::ifstream file(path);
     std::string line;
     if (file && std::getline(file, line)) {

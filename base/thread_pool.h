@@ -1,5 +1,5 @@
-// One pool of own threads. Work is split over rows or outputs, never over a reduction, so the number
-// of threads never changes a result.
+// One pool of own threads. Work is split over rows or outputs, never over a reduction, so the
+// number of threads never changes a result.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@ namespace colibri {
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 1;           // the caller included, at least 1
-    std::vector<int> cpus;         // pin thread i to cpus[i]; empty: no pinning
-    bool spin = true;              // spin briefly for work before sleeping
+    int num_threads = 1;    // the caller included, at least 1
+    std::vector<int> cpus;  // pin thread i to cpus[i]; empty: no pinning
+    bool spin = true;       // spin briefly for work before sleeping
   };
 
   explicit ThreadPool(Options options);
@@ -28,8 +28,8 @@ class ThreadPool {
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
   // Runs task(i) for every i in [0, num_tasks), the caller taking part, and returns when all are
-  // done. Order and thread are unspecified. The first exception of a task is rethrown here after all
-  // tasks ended. Not reentrant: one caller at a time, no nesting.
+  // done. Order and thread are unspecified. The first exception of a task is rethrown here after
+  // all tasks ended. Not reentrant: one caller at a time, no nesting.
   void run(int64_t num_tasks, const std::function<void(int64_t)>& task);
 
  private:
