@@ -1,0 +1,285 @@
+#include "coordinator/exchange.h"
+
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "base/backoff.h"
+#include "base/error.h"
+
+namespace colibri {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+constexpr size_t kHeaderFloats = sizeof(RowHeader) / sizeof(float);
+
+class Exchange : public ExpertExchange {
+ public:
+  explicit Exchange(const ExchangeOptions& options);
+  void begin(const RowBatch& batch, Stream& stream) override;
+  void run_local(Stream& stream) override;
+  ExpertResults finish(const Deadline& deadline, Stream& stream) override;
+  const ExchangeTotals& totals() const override { return totals_; }
+
+ private:
+  struct Remote {
+    int rank = 0;
+    Pending pending;
+    size_t result_bytes = 0;
+  };
+
+  size_t rows_of(size_t rank) const;
+  size_t pairs_before(size_t row) const { return static_cast<size_t>(batch_.pair_begin[row]); }
+  bool is_local(size_t rank) const;
+  void lay_out_results();
+  std::byte* fill_message(size_t rank, const RowMessageLayout& layout, Stream& stream);
+  void post_rows(size_t rank, Stream& stream);
+  void serve_own_message(Stream& stream);
+  void answer(const RowMessageView& view, Stream& stream);
+  RowHeader check_results(const Remote& remote) const;
+  void wait_for(size_t i, const Deadline& deadline);
+  std::string what() const;
+
+  ExchangeOptions options_;
+  size_t num_ranks_ = 1, own_rank_ = 0;
+  RowBatch batch_;
+  uint64_t step_ = 0;
+  std::vector<Buffer> send_;         // [R] one row message each
+  Buffer results_;                   // a block a rank: header, then its pairs' rows
+  std::vector<size_t> block_begin_;  // [R] floats
+  std::vector<int64_t> offset_;      // [P] floats
+  std::vector<Remote> remotes_;
+  Buffer own_request_, own_answer_;  // --self-exchange only
+  std::vector<int32_t> own_rows_;
+  ExchangeTotals totals_;
+};
+
+Exchange::Exchange(const ExchangeOptions& options) : options_(options) {
+  if (options_.transport != nullptr) {
+    num_ranks_ = static_cast<size_t>(options_.transport->size());
+    own_rank_ = static_cast<size_t>(options_.transport->rank());
+  }
+  check(!options_.self_exchange || options_.transport != nullptr,
+        "self-exchange needs a transport");
+  const auto pairs = static_cast<size_t>(options_.max_tokens * options_.top_k);
+  const auto row_floats = static_cast<size_t>(options_.hidden_size);
+  results_ = Buffer((num_ranks_ * kHeaderFloats + pairs * row_floats) * sizeof(float));
+  send_.resize(num_ranks_);
+  block_begin_.resize(num_ranks_);
+  offset_.reserve(pairs);
+  totals_.wait_us.resize(num_ranks_);
+  totals_.compute_us.resize(num_ranks_);
+}
+
+size_t Exchange::rows_of(size_t rank) const {
+  return static_cast<size_t>(batch_.row_begin[rank + 1] - batch_.row_begin[rank]);
+}
+
+bool Exchange::is_local(size_t rank) const { return rank == own_rank_ && !options_.self_exchange; }
+
+void Exchange::lay_out_results() {
+  offset_.resize(batch_.slot.size());
+  size_t at = 0;
+  for (size_t rank = 0; rank < num_ranks_; ++rank) {
+    block_begin_[rank] = at;
+    at += kHeaderFloats;
+    const size_t end = pairs_before(static_cast<size_t>(batch_.row_begin[rank + 1]));
+    for (size_t p = pairs_before(static_cast<size_t>(batch_.row_begin[rank])); p < end; ++p) {
+      offset_[p] = static_cast<int64_t>(at);
+      at += static_cast<size_t>(batch_.hidden_size);
+    }
+  }
+}
+
+std::byte* Exchange::fill_message(size_t rank, const RowMessageLayout& layout, Stream& stream) {
+  send_[rank].reserve_discarding(layout.total_bytes);
+  auto* message = send_[rank].as<std::byte>();
+  const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
+  const size_t num_rows = rows_of(rank), first_pair = pairs_before(first_row);
+  const size_t num_pairs = pairs_before(first_row + num_rows) - first_pair;
+  RowHeader header;
+  header.payload_dtype = static_cast<uint8_t>(DType::kF32);
+  header.epoch = options_.transport->epoch();
+  header.source_rank = static_cast<int32_t>(own_rank_);
+  header.step = step_;
+  header.layer = batch_.layer;
+  header.num_rows = static_cast<int32_t>(num_rows);
+  header.num_pairs = static_cast<int32_t>(num_pairs);
+  header.hidden_size = static_cast<int32_t>(batch_.hidden_size);
+  header.payload_bytes = layout.total_bytes - layout.payload;
+  std::memcpy(message, &header, sizeof header);
+  auto* begins = reinterpret_cast<int32_t*>(message + layout.pair_begin);
+  for (size_t i = 0; i <= num_rows; ++i) {
+    begins[i] = batch_.pair_begin[first_row + i] - static_cast<int32_t>(first_pair);
+  }
+  std::memcpy(message + layout.slots, batch_.slot.data() + first_pair, num_pairs * sizeof(int32_t));
+  options_.ops->gather_rows({.x = batch_.hidden,
+                             .row = batch_.row_token.data() + first_row,
+                             .out = reinterpret_cast<float*>(message + layout.payload),
+                             .num_rows = static_cast<int64_t>(num_rows),
+                             .width = batch_.hidden_size},
+                            stream);
+  return message;
+}
+
+void Exchange::post_rows(size_t rank, Stream& stream) {
+  const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
+  const size_t num_rows = rows_of(rank);
+  const size_t num_pairs = pairs_before(first_row + num_rows) - pairs_before(first_row);
+  const auto row_bytes = batch_.hidden_size * static_cast<int64_t>(sizeof(float));
+  const RowMessageLayout layout = row_message_layout(static_cast<int64_t>(num_rows),
+                                                     static_cast<int64_t>(num_pairs), row_bytes);
+  const std::byte* message = fill_message(rank, layout, stream);
+  const size_t result_bytes = sizeof(RowHeader) + num_pairs * static_cast<size_t>(row_bytes);
+  const SendOp send{static_cast<int>(rank), Channel::kRows, message, layout.total_bytes};
+  const RecvOp recv{static_cast<int>(rank), Channel::kResults,
+                    results_.as<float>() + block_begin_[rank], result_bytes};
+  remotes_.push_back({static_cast<int>(rank),
+                      options_.transport->post({{&send, 1}, {&recv, 1}}, &stream), result_bytes});
+  totals_.dispatch_bytes += layout.total_bytes;
+  totals_.combine_bytes += result_bytes;
+  totals_.num_rows += num_rows;
+  ++totals_.num_messages;
+}
+
+void Exchange::begin(const RowBatch& batch, Stream& stream) {
+  const auto start = Clock::now();
+  check(batch.num_tokens <= options_.max_tokens && batch.hidden_size == options_.hidden_size,
+        "exchange for T <= ", options_.max_tokens, ", H ", options_.hidden_size, " got T ",
+        batch.num_tokens, ", H ", batch.hidden_size);
+  batch_ = batch;
+  ++step_;
+  lay_out_results();
+  remotes_.clear();
+  for (size_t rank = 0; rank < num_ranks_; ++rank) {
+    if (!is_local(rank) && rows_of(rank) > 0) post_rows(rank, stream);
+  }
+  totals_.begin_us += us_since(start);
+}
+
+void Exchange::run_local(Stream& stream) {
+  if (rows_of(own_rank_) == 0) return;
+  check(options_.local != nullptr, "rank ", own_rank_, " has rows but no experts");
+  const auto start = Clock::now();
+  if (options_.self_exchange) {
+    serve_own_message(stream);
+  } else {
+    const auto first = static_cast<size_t>(batch_.row_begin[own_rank_]);
+    options_.local->run({.layer = batch_.layer,
+                         .hidden = batch_.hidden,
+                         .row_token = batch_.row_token.subspan(first, rows_of(own_rank_)),
+                         .pair_begin = batch_.pair_begin.subspan(first, rows_of(own_rank_) + 1),
+                         .slot = batch_.slot,
+                         .out = results_.as<float>() + block_begin_[own_rank_] + kHeaderFloats},
+                        stream);
+  }
+  totals_.compute_us[own_rank_] += us_since(start);
+}
+
+// The way of a worker, taken by this rank for its own message.
+void Exchange::serve_own_message(Stream& stream) {
+  own_request_.reserve_discarding(send_[own_rank_].size_bytes());
+  const RecvOp recv{static_cast<int>(own_rank_), Channel::kRows, own_request_.data(),
+                    own_request_.size_bytes()};
+  const Pending pending = options_.transport->post({{}, {&recv, 1}}, &stream);
+  options_.transport->wait({&pending, 1}, Deadline::after_ms(30000), "own rows");
+  const size_t bytes = options_.transport->take_received_bytes(pending).at(0);
+  const RowExpectation want{.kind = RowKind::kRows,
+                            .epoch = options_.transport->epoch(),
+                            .hidden_size = static_cast<int32_t>(options_.hidden_size),
+                            .num_layers = options_.num_layers,
+                            .max_rows = options_.max_tokens,
+                            .max_pairs = options_.max_tokens * options_.top_k};
+  answer(
+      parse_row_message({own_request_.as<std::byte>(), bytes}, static_cast<int>(own_rank_), want),
+      stream);
+}
+
+void Exchange::answer(const RowMessageView& view, Stream& stream) {
+  const auto row_bytes = static_cast<size_t>(options_.hidden_size) * sizeof(float);
+  const size_t bytes = sizeof(RowHeader) + view.slots.size() * row_bytes;
+  own_answer_.reserve_discarding(bytes);
+  own_rows_.resize(static_cast<size_t>(view.header->num_rows));
+  std::iota(own_rows_.begin(), own_rows_.end(), 0);
+  options_.local->run({.layer = view.header->layer,
+                       .hidden = reinterpret_cast<const float*>(view.payload),
+                       .row_token = own_rows_,
+                       .pair_begin = view.pair_begin,
+                       .slot = view.slots,
+                       .out = own_answer_.as<float>() + kHeaderFloats},
+                      stream);
+  RowHeader header = *view.header;
+  header.kind = RowKind::kResults;
+  header.num_rows = header.num_pairs;
+  header.payload_bytes = bytes - sizeof header;
+  std::memcpy(own_answer_.data(), &header, sizeof header);
+  const SendOp send{static_cast<int>(own_rank_), Channel::kResults, own_answer_.data(), bytes};
+  const Pending pending = options_.transport->post({{&send, 1}, {}}, &stream);
+  options_.transport->wait({&pending, 1}, Deadline::after_ms(30000), "own results");
+}
+
+RowHeader Exchange::check_results(const Remote& remote) const {
+  const auto rank = static_cast<size_t>(remote.rank);
+  RowHeader header;
+  std::memcpy(&header, results_.as<float>() + block_begin_[rank], sizeof header);
+  const bool fits = header.magic == kRowMagic && header.kind == RowKind::kResults &&
+                    header.step == step_ && header.layer == batch_.layer &&
+                    header.source_rank == static_cast<int32_t>(own_rank_) &&
+                    header.payload_bytes + sizeof header == remote.result_bytes;
+  if (!fits) {
+    fail(ErrorKind::kInternal, "rank ", remote.rank, " answered layer ", header.layer, " step ",
+         header.step, " with ", header.payload_bytes, " bytes, want layer ", batch_.layer, " step ",
+         step_, " with ", remote.result_bytes - sizeof header, " bytes");
+  }
+  return header;
+}
+
+// Polls rank by rank, so that the time each one is waited for is known; at the deadline wait()
+// makes its last full pass over all and names those still pending.
+void Exchange::wait_for(size_t i, const Deadline& deadline) {
+  Backoff backoff(options_.may_spin);
+  while (!options_.transport->test(remotes_[i].pending)) {
+    if (deadline.expired()) {
+      std::vector<Pending> rest;
+      for (size_t r = i; r < remotes_.size(); ++r) rest.push_back(remotes_[r].pending);
+      options_.transport->wait(rest, deadline, what());
+      return;
+    }
+    backoff.pause();
+  }
+}
+
+std::string Exchange::what() const {
+  return "results of layer " + std::to_string(batch_.layer) + ", exchange " + std::to_string(step_);
+}
+
+ExpertResults Exchange::finish(const Deadline& deadline, Stream&) {
+  const auto start = Clock::now();
+  for (size_t i = 0; i < remotes_.size(); ++i) {
+    const auto wait_start = Clock::now();
+    wait_for(i, deadline);
+    const auto rank = static_cast<size_t>(remotes_[i].rank);
+    const size_t got = options_.transport->take_received_bytes(remotes_[i].pending).at(0);
+    if (got != remotes_[i].result_bytes) {
+      fail(ErrorKind::kInternal, "rank ", rank, " sent ", got, " bytes as ", what(), ", want ",
+           remotes_[i].result_bytes);
+    }
+    totals_.wait_us[rank] += us_since(wait_start);
+    totals_.compute_us[rank] += static_cast<double>(check_results(remotes_[i]).compute_ns) / 1000;
+  }
+  totals_.finish_us += us_since(start);
+  return {results_.as<float>(), offset_};
+}
+
+}  // namespace
+
+std::unique_ptr<ExpertExchange> make_exchange(const ExchangeOptions& options) {
+  return std::make_unique<Exchange>(options);
+}
+
+}  // namespace colibri

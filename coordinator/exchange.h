@@ -1,0 +1,31 @@
+// ExpertExchange over a Transport: remote rows as messages, own slots by the shard that launch
+// hands in.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "kernels/ops.h"
+#include "transport/expert_exchange.h"
+#include "transport/row_batch.h"
+#include "transport/transport.h"
+
+namespace colibri {
+
+struct ExchangeOptions {
+  Transport* transport = nullptr;  // null: one rank alone
+  LocalExperts* local = nullptr;   // null: this rank holds no expert
+  Ops* ops = nullptr;
+  int64_t hidden_size = 0;
+  int num_layers = 0;
+  int64_t max_tokens = 0;  // largest T of a batch
+  int64_t top_k = 0;
+  bool may_spin = true;        // ranks do not outnumber cores
+  bool self_exchange = false;  // own rows travel as messages too (tests)
+};
+
+// One coordinator's side. Message buffers are taken here, once. One thread.
+std::unique_ptr<ExpertExchange> make_exchange(const ExchangeOptions& options);
+
+}  // namespace colibri

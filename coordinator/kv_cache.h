@@ -1,0 +1,43 @@
+// Keys and values of all sequences, in pages of one tile (64 positions). The pool reserves
+// addresses for the largest context times the largest batch; physical memory is taken page by page
+// as sequences grow.
+//
+// One page number stands for the same 64 positions in every layer, so a sequence has one page
+// table.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/buffer.h"
+#include "kernels/ops.h"
+
+namespace colibri {
+
+class KvCache {
+ public:
+  // num_pages is the most that all sequences together may hold.
+  KvCache(const KvLayout& layout, int num_layers, int32_t num_pages);
+
+  const KvLayout& layout() const { return layout_; }
+  // Page 0 of a layer, as kernels/ops.h wants it.
+  void* pool(int layer);
+
+  // A zeroed page. Fails with kEnvironment when all are in use (num_pages and what to do named).
+  int32_t take_page();
+  void give_back(std::vector<int32_t>& pages);
+  int32_t num_free_pages() const { return static_cast<int32_t>(free_.size()); }
+
+ private:
+  KvLayout layout_;
+  int32_t num_pages_;
+  std::vector<Buffer> layers_;
+  std::vector<int32_t> free_;   // a stack
+  std::vector<bool> was_used_;  // fresh pages are zero already
+};
+
+// The layout a model's attention asks for.
+struct AttentionConfig;
+KvLayout kv_layout_of(const AttentionConfig& attention, DType kv_dtype);
+
+}  // namespace colibri
