@@ -226,7 +226,8 @@ void Exchange::answer(const RowMessageView& view, Stream& stream) {
 RowHeader Exchange::check_results(const Remote& remote) const {
   const auto rank = static_cast<size_t>(remote.rank);
   RowHeader header;
-  std::memcpy(&header, results_.as<float>() + block_begin_[rank], sizeof header);
+  std::memcpy(static_cast<void*>(&header), results_.as<float>() + block_begin_[rank],
+              sizeof header);
   const bool fits = header.magic == kRowMagic && header.kind == RowKind::kResults &&
                     header.step == step_ && header.layer == batch_.layer &&
                     header.source_rank == static_cast<int32_t>(own_rank_) &&

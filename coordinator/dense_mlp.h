@@ -1,0 +1,50 @@
+// down(silu(gate x) * up x): dense layers and shared experts.
+#pragma once
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "coordinator/forward_context.h"
+
+namespace colibri {
+
+class DenseMlp {
+ public:
+  // Room for the wider of dense layers and shared expert.
+  explicit DenseMlp(const ForwardContext& context)
+      : context_(context),
+        max_width_(std::max(context.config->dense_width, context.config->shared_width)),
+        gate_(float_buffer(context.max_tokens * max_width_)),
+        up_(float_buffer(context.max_tokens * max_width_)) {}
+
+  // x [T, H] -> out [T, H]; out differs from x.
+  void run(const MlpWeights& w, const float* x, int64_t num_tokens, float* out) {
+    const int64_t hidden = context_.config->hidden_size, width = w.gate.view.rows;
+    const auto multiply = [&](const OwnedMatrix& weight, const float* from, float* to) {
+      context_.ops->matmul({.x = from,
+                            .weight = weight.view,
+                            .out = to,
+                            .num_tokens = num_tokens,
+                            .x_stride = weight.view.cols,
+                            .out_stride = weight.view.rows},
+                           *context_.stream);
+    };
+    check(width <= max_width_ && w.down.view.rows == hidden, "MLP of width ", width,
+          ", want at most ", max_width_);
+    multiply(w.gate, x, gate_.as<float>());
+    multiply(w.up, x, up_.as<float>());
+    context_.ops->silu_mul({.gate = gate_.as<float>(),
+                            .up = up_.as<float>(),
+                            .out = gate_.as<float>(),
+                            .count = num_tokens * width},
+                           *context_.stream);
+    multiply(w.down, gate_.as<float>(), out);
+  }
+
+ private:
+  ForwardContext context_;
+  int64_t max_width_;
+  Buffer gate_, up_;  // [T, width]
+};
+
+}  // namespace colibri

@@ -1,0 +1,47 @@
+// The forward pass: embed, L layers, norm, logits. It reads like the paper.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/deadline.h"
+#include "coordinator/attention.h"
+#include "coordinator/batch.h"
+#include "coordinator/dense_mlp.h"
+#include "coordinator/forward_context.h"
+#include "coordinator/latent_attention.h"
+#include "coordinator/moe_layer.h"
+
+namespace colibri {
+
+class Forward {
+ public:
+  // Takes all memory it will ever use, for at most context.max_tokens tokens a step. `experts` and
+  // everything in `context` outlive it.
+  Forward(const ForwardContext& context, const MoeLayerParts& experts);
+
+  // Writes the batch's keys and values and returns logits [logit_rows, V], valid until the next
+  // call. `step_timeout_ms` bounds each wait for the experts' results. Errors: of
+  // ExpertExchange::finish; kInput when router logits are not finite (damaged weights).
+  const float* run(const Batch& batch, int64_t step_timeout_ms);
+
+  const LoadStats& load_stats() const { return moe_.load_stats(); }
+
+ private:
+  void layer(int l, const Batch& batch, int64_t step_timeout_ms);
+  const float* logits(const Batch& batch);
+
+  ForwardContext context_;
+  RopeTables rope_;
+  GroupedQueryAttention grouped_;
+  LatentAttention latent_;
+  DenseMlp mlp_;
+  MoeLayer moe_;
+  Buffer hidden_;  // [T, H] the residual stream
+  Buffer normed_;  // [T, H]
+  Buffer last_;    // [logit rows, H]
+  Buffer logits_;  // [logit rows, V]
+};
+
+}  // namespace colibri

@@ -1,0 +1,127 @@
+#include "coordinator/moe_layer.h"
+
+#include "base/error.h"
+
+namespace colibri {
+namespace {
+
+RouterKnobs knobs_of(const ModelConfig& config) {
+  const RouterConfig& router = config.router;
+  RouterKnobs knobs;
+  knobs.num_experts = config.num_experts;
+  knobs.top_k = config.top_k;
+  knobs.score =
+      router.score == RouterScore::kSoftmax ? ScoreFunction::kSoftmax : ScoreFunction::kSigmoid;
+  knobs.has_selection_bias = router.selection_bias;
+  knobs.num_groups = router.num_groups;
+  knobs.top_groups = router.top_groups;
+  knobs.renormalise = router.renormalise;
+  knobs.renormalise_eps = router.renormalise_eps;
+  knobs.scale = router.scale;
+  return knobs;
+}
+
+}  // namespace
+
+MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts)
+    : context_(context),
+      parts_(parts),
+      top_k_(context.config->top_k),
+      logits_(float_buffer(context.max_tokens * context.config->num_experts)),
+      expert_ids_(static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
+      weights_(float_buffer(context.max_tokens * top_k_)),
+      shared_(float_buffer(
+          context.config->shared_width > 0 ? context.max_tokens * context.config->hidden_size : 0)),
+      shared_gate_(float_buffer(context.config->shared_gate ? context.max_tokens : 0)),
+      stats_(context.config->num_layers, context.config->num_experts, top_k_) {}
+
+void MoeLayer::run(int layer, const Batch& batch, const float* normed, DenseMlp& mlp,
+                   const Deadline& deadline, float* hidden) {
+  const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
+  const int64_t tokens = batch.num_tokens();
+  route(layer, batch, normed);
+  const std::span<const int32_t> ids(expert_ids_.as<int32_t>(),
+                                     static_cast<size_t>(tokens * top_k_));
+  plan_dispatch({.layer = layer, .num_tokens = tokens, .top_k = top_k_, .expert_ids = ids},
+                *parts_.placement, plan_);
+  parts_.exchange->begin({.layer = layer,
+                          .hidden = normed,
+                          .num_tokens = tokens,
+                          .hidden_size = context_.config->hidden_size,
+                          .row_begin = plan_.row_begin,
+                          .row_token = plan_.row_token,
+                          .pair_begin = plan_.pair_begin,
+                          .slot = plan_.slot},
+                         *context_.stream);
+  run_shared(w, normed, tokens, mlp);
+  parts_.exchange->run_local(*context_.stream);
+  stats_.add(layer, ids);
+  combine(parts_.exchange->finish(deadline, *context_.stream), w, tokens, hidden);
+}
+
+void MoeLayer::route(int layer, const Batch& batch, const float* normed) {
+  const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
+  context_.ops->matmul({.x = normed,
+                        .weight = w.router.view,
+                        .out = logits_.as<float>(),
+                        .num_tokens = batch.num_tokens(),
+                        .x_stride = context_.config->hidden_size,
+                        .out_stride = context_.config->num_experts},
+                       *context_.stream);
+  context_.ops->route({.knobs = knobs_of(*context_.config),
+                       .logits = logits_.as<float>(),
+                       .selection_bias = data_or_null(w.router_bias),
+                       .expert_ids = expert_ids_.as<int32_t>(),
+                       .weights = weights_.as<float>(),
+                       .num_tokens = batch.num_tokens()},
+                      *context_.stream);
+  context_.stream->synchronize();
+  check_choice(layer, batch);
+}
+
+void MoeLayer::check_choice(int layer, const Batch& batch) const {
+  for (int64_t t = 0; t < batch.num_tokens(); ++t) {
+    if (expert_ids_.as<int32_t>()[t * top_k_] >= 0) continue;
+    fail(ErrorKind::kInput, "layer ", layer, ": the router's logits for the token at position ",
+         batch.positions[static_cast<size_t>(t)],
+         " are not finite; the checkpoint's weights are damaged or not meant for this "
+         "configuration");
+  }
+}
+
+void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens,
+                          DenseMlp& mlp) {
+  if (w.shared.gate.view.empty()) return;
+  mlp.run(w.shared, normed, num_tokens, shared_.as<float>());
+  if (w.shared_gate.empty()) return;
+  const int64_t hidden = context_.config->hidden_size;
+  context_.ops->matmul({.x = normed,
+                        .weight = {w.shared_gate.data(), DType::kF32, 1, hidden},
+                        .out = shared_gate_.as<float>(),
+                        .num_tokens = num_tokens,
+                        .x_stride = hidden,
+                        .out_stride = 1},
+                       *context_.stream);
+  context_.ops->sigmoid({.x = shared_gate_.as<float>(), .count = num_tokens}, *context_.stream);
+}
+
+void MoeLayer::combine(const ExpertResults& results, const LayerWeights& w, int64_t num_tokens,
+                       float* hidden) {
+  result_offset_.resize(plan_.pair_of_choice.size());
+  for (size_t i = 0; i < result_offset_.size(); ++i) {
+    result_offset_[i] = results.offset[static_cast<size_t>(plan_.pair_of_choice[i])];
+  }
+  context_.ops->combine({.residual = hidden,
+                         .results = results.data,
+                         .result_offset = result_offset_.data(),
+                         .weights = weights_.as<float>(),
+                         .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
+                         .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
+                         .out = hidden,
+                         .num_tokens = num_tokens,
+                         .top_k = top_k_,
+                         .hidden_size = context_.config->hidden_size},
+                        *context_.stream);
+}
+
+}  // namespace colibri

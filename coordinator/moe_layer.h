@@ -1,0 +1,49 @@
+// One mixture-of-experts layer: route, plan, begin, shared expert, own slots, finish, combine.
+#pragma once
+
+#include "coordinator/dense_mlp.h"
+#include "coordinator/dispatch_plan.h"
+#include "coordinator/forward_context.h"
+#include "coordinator/load_stats.h"
+#include "transport/expert_exchange.h"
+
+namespace colibri {
+
+// Where the experts live, as the layer sees it. Both outlive it.
+struct MoeLayerParts {
+  const Placement* placement = nullptr;
+  ExpertExchange* exchange = nullptr;
+};
+
+class MoeLayer {
+ public:
+  MoeLayer(const ForwardContext& context, const MoeLayerParts& parts);
+
+  // normed [T, H] -> hidden [T, H] += experts(normed). `mlp` runs the shared expert.
+  // Errors: kInput when router logits are not finite; those of ExpertExchange::finish.
+  void run(int layer, const Batch& batch, const float* normed, DenseMlp& mlp,
+           const Deadline& deadline, float* hidden);
+
+  const LoadStats& load_stats() const { return stats_; }
+
+ private:
+  void route(int layer, const Batch& batch, const float* normed);
+  void check_choice(int layer, const Batch& batch) const;
+  void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens, DenseMlp& mlp);
+  void combine(const ExpertResults& results, const LayerWeights& w, int64_t num_tokens,
+               float* hidden);
+
+  ForwardContext context_;
+  MoeLayerParts parts_;
+  int64_t top_k_;
+  Buffer logits_;       // [T, E]
+  Buffer expert_ids_;   // [T, K] int32
+  Buffer weights_;      // [T, K]
+  Buffer shared_;       // [T, H]
+  Buffer shared_gate_;  // [T]
+  DispatchPlan plan_;
+  std::vector<int64_t> result_offset_;  // [T, K] floats
+  LoadStats stats_;
+};
+
+}  // namespace colibri
