@@ -17,7 +17,7 @@ class DenseMlp {
         gate_(float_buffer(context.max_tokens * max_width_)),
         up_(float_buffer(context.max_tokens * max_width_)) {}
 
-  // x [T, H] -> out [T, H]; out differs from x.
+  // x [T, H] -> out [T, H]; out may be x, which is last read before out is written.
   void run(const MlpWeights& w, const float* x, int64_t num_tokens, float* out) {
     const int64_t hidden = context_.config->hidden_size, width = w.gate.view.rows;
     const auto multiply = [&](const OwnedMatrix& weight, const float* from, float* to) {

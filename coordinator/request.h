@@ -1,0 +1,44 @@
+// One prompt and what is wanted of it; and what comes back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "coordinator/sampler.h"
+
+namespace colibri {
+
+enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled };
+inline const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "none";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+// Called for every new token, in order; returns false to end the sequence (a stop string was
+// found).
+using OnToken = std::function<bool(int32_t id)>;
+// Called with the logits [V] of each scored position, in order of position.
+using OnLogits = std::function<void(std::span<const float> logits)>;
+
+struct Request {
+  std::vector<int32_t> prompt_ids;  // at least one
+  int64_t max_tokens = 0;           // at most this many new ones; 0: score only
+  SamplingParams sampling;
+  std::vector<int32_t> stop_ids;  // end the sequence; not handed to on_token
+  bool score_prompt = false;      // on_logits also sees prompt positions
+  OnToken on_token;
+  OnLogits on_logits;  // may be empty
+};
+
+}  // namespace colibri
