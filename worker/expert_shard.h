@@ -1,0 +1,65 @@
+// The experts this rank holds: loaded from their own byte ranges only, kept resident, run on the
+// rows that arrive. The same shard serves a worker's loop and a coordinator's own slots.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+#include "kernels/ops.h"
+#include "model/checkpoint.h"
+#include "model/weight_loader.h"
+#include "topology/placement.h"
+#include "transport/expert_exchange.h"
+
+namespace colibri {
+
+struct ShardOptions {
+  int rank = 0;
+  WeightFormat format = WeightFormat::kAsStored;
+  int64_t max_pairs = 0;  // largest number of (row, slot) pairs of one call
+};
+
+// Called from several threads with the bytes just read.
+using ShardBytesRead = std::function<void(uint64_t)>;
+
+class ExpertShard : public LocalExperts {
+ public:
+  // Takes the memory of all slots of `options.rank`, then reads them with every thread of `pool`.
+  // `ops` outlives it. Errors: as Checkpoint::read; kEnvironment when memory ends.
+  ExpertShard(const Checkpoint& checkpoint, const Placement& placement, const ShardOptions& options,
+              Ops& ops, ThreadPool& pool, const ShardBytesRead& on_bytes);
+
+  // Runs gate, up, activation and down of each named slot. Errors: kInput when a slot is not in
+  // this rank's list of the layer, or when there are more than max_pairs pairs. One thread.
+  void run(const LocalRows& rows, Stream& stream) override;
+
+  // The expert of each slot of a layer, and all bytes kept.
+  int64_t num_slots(int layer) const;
+  int64_t resident_bytes() const { return static_cast<int64_t>(memory_.size_bytes()); }
+  int64_t num_resident() const { return num_resident_; }
+
+ private:
+  struct Load;
+  void lay_out(const Checkpoint& checkpoint, const Placement& placement, std::vector<Load>& loads);
+  void group_by_slot(const LocalRows& rows);
+
+  ShardOptions options_;
+  Ops& ops_;
+  int64_t hidden_size_, width_, num_resident_ = 0;
+  Buffer memory_;                                  // every matrix of every slot
+  std::vector<std::vector<ExpertWeights>> slots_;  // [L][slot]
+  // One call's plan; capacity is kept.
+  Buffer hidden_;                    // [max_pairs, 2 I]
+  std::vector<int32_t> slot_count_;  // [slots of a layer]
+  std::vector<int32_t> group_of_slot_;
+  std::vector<ExpertWeights> groups_;
+  std::vector<int32_t> group_begin_, next_, pair_row_;
+  std::vector<int64_t> out_offset_;
+};
+
+}  // namespace colibri

@@ -1,0 +1,128 @@
+#include "worker/worker.h"
+
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "base/backoff.h"
+#include "base/error.h"
+
+namespace colibri {
+namespace {
+
+size_t rows_capacity(const WorkerOptions& options) {
+  return row_message_layout(options.max_rows, options.max_pairs,
+                            options.hidden_size * static_cast<int64_t>(sizeof(float)))
+      .total_bytes;
+}
+
+size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
+  return sizeof(RowHeader) + static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
+}
+
+}  // namespace
+
+Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions& options)
+    : transport_(transport), experts_(experts), options_(options) {
+  row_numbers_.resize(static_cast<size_t>(options.max_rows));
+  std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
+  for (const int rank : options.coordinators) {
+    Client client;
+    client.rank = rank;
+    client.rows = Buffer(rows_capacity(options));
+    client.results = Buffer(results_bytes(options, options.max_pairs));
+    client.control = Buffer(kMaxControlBytes);
+    clients_.push_back(std::move(client));
+  }
+}
+
+void Worker::post_rows(Client& client) {
+  const RecvOp recv{client.rank, Channel::kRows, client.rows.data(), client.rows.size_bytes()};
+  client.rows_pending = transport_.post({{}, {&recv, 1}}, nullptr);
+}
+
+void Worker::post_control(Client& client) {
+  const RecvOp recv{client.rank, Channel::kControl, client.control.data(),
+                    client.control.size_bytes()};
+  client.control_pending = transport_.post({{}, {&recv, 1}}, nullptr);
+}
+
+void Worker::run(Stream& stream) {
+  for (Client& client : clients_) {
+    post_rows(client);
+    post_control(client);
+  }
+  size_t num_running = clients_.size();
+  Backoff backoff(options_.may_spin);
+  while (num_running > 0) {
+    bool found = false;
+    for (Client& client : clients_) {
+      if (client.stopped) continue;
+      found = poll(client, stream) || found;
+      if (client.stopped) --num_running;
+    }
+    if (found) {
+      backoff.reset();
+    } else {
+      backoff.pause();
+    }
+  }
+}
+
+// Rows first: they are what somebody waits for.
+bool Worker::poll(Client& client, Stream& stream) {
+  if (transport_.test(client.rows_pending)) {
+    serve(client, transport_.take_received_bytes(client.rows_pending).at(0), stream);
+    post_rows(client);
+    return true;
+  }
+  if (!transport_.test(client.control_pending)) return false;
+  const size_t bytes = transport_.take_received_bytes(client.control_pending).at(0);
+  client.stopped = is_stop_message({client.control.as<std::byte>(), bytes}, client.rank);
+  if (!client.stopped) post_control(client);
+  return true;
+}
+
+void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
+  const RowExpectation want{.kind = RowKind::kRows,
+                            .epoch = transport_.epoch(),
+                            .hidden_size = static_cast<int32_t>(options_.hidden_size),
+                            .num_layers = options_.num_layers,
+                            .max_rows = options_.max_rows,
+                            .max_pairs = options_.max_pairs};
+  const RowMessageView view =
+      parse_row_message({client.rows.as<std::byte>(), message_bytes}, client.rank, want);
+  if (client.is_sending) {  // the last results may still be under way out of this buffer
+    transport_.wait({&client.results_pending, 1}, Deadline::never(), "sending results");
+    client.is_sending = false;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  experts_.run({.layer = view.header->layer,
+                .hidden = reinterpret_cast<const float*>(view.payload),
+                .row_token = {row_numbers_.data(), static_cast<size_t>(view.header->num_rows)},
+                .pair_begin = view.pair_begin,
+                .slot = view.slots,
+                .out = client.results.as<float>() + sizeof(RowHeader) / sizeof(float)},
+               stream);
+  const auto took = std::chrono::steady_clock::now() - start;
+  send_results(client, view, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
+}
+
+void Worker::send_results(Client& client, const RowMessageView& view, uint64_t compute_ns) {
+  RowHeader header = *view.header;
+  const size_t bytes = results_bytes(options_, header.num_pairs);
+  totals_.num_rows += static_cast<uint64_t>(header.num_rows);
+  totals_.num_pairs += static_cast<uint64_t>(header.num_pairs);
+  totals_.compute_ns += compute_ns;
+  ++totals_.num_messages;
+  header.kind = RowKind::kResults;
+  header.num_rows = header.num_pairs;
+  header.payload_bytes = bytes - sizeof header;
+  header.compute_ns = compute_ns;
+  std::memcpy(client.results.data(), &header, sizeof header);
+  const SendOp send{client.rank, Channel::kResults, client.results.data(), bytes};
+  client.results_pending = transport_.post({{&send, 1}, {}}, nullptr);
+  client.is_sending = true;
+}
+
+}  // namespace colibri

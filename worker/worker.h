@@ -1,0 +1,63 @@
+// A worker's loop: rows arrive, the shard runs them, results go back to whoever asked, until every
+// coordinator has said stop. A worker keeps no state between messages: each row message says all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/buffer.h"
+#include "transport/control.h"
+#include "transport/expert_exchange.h"
+#include "transport/row_batch.h"
+#include "transport/transport.h"
+
+namespace colibri {
+
+struct WorkerOptions {
+  std::vector<int> coordinators;  // ranks that may ask
+  int64_t hidden_size = 0;
+  int num_layers = 0;
+  int64_t max_rows = 0, max_pairs = 0;  // of one message
+  bool may_spin = true;                 // ranks do not outnumber cores
+};
+
+struct WorkerTotals {
+  uint64_t num_messages = 0, num_rows = 0, num_pairs = 0;
+  uint64_t compute_ns = 0;
+};
+
+class Worker {
+ public:
+  // Takes its message buffers once. `transport` and `experts` outlive it.
+  Worker(Transport& transport, LocalExperts& experts, const WorkerOptions& options);
+
+  // Serves until every coordinator has stopped. Errors: kRankLost when a coordinator dies; kInput
+  // when a message is malformed.
+  void run(Stream& stream);
+
+  const WorkerTotals& totals() const { return totals_; }
+
+ private:
+  struct Client {
+    int rank = 0;
+    bool stopped = false;
+    Buffer rows, results, control;
+    Pending rows_pending, results_pending, control_pending;
+    bool is_sending = false;
+  };
+
+  void post_rows(Client& client);
+  void post_control(Client& client);
+  bool poll(Client& client, Stream& stream);
+  void serve(Client& client, size_t message_bytes, Stream& stream);
+  void send_results(Client& client, const RowMessageView& view, uint64_t compute_ns);
+
+  Transport& transport_;
+  LocalExperts& experts_;
+  WorkerOptions options_;
+  std::vector<Client> clients_;
+  std::vector<int32_t> row_numbers_;  // 0, 1, 2, ...
+  WorkerTotals totals_;
+};
+
+}  // namespace colibri
