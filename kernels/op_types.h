@@ -1,0 +1,261 @@
+// The arguments of every operation of the forward pass: plain structs, filled by name, the same for
+// CPU and CUDA. Only plain types here, because the sources compiled for one instruction set include
+// this header (kernels/cpu/kernel_table.h).
+//
+// Rules for all operations
+//   * Arrays are raw pointers with their shapes beside them, in the place of the backend (host for
+//     the CPU). Row-major, rows contiguous unless a stride is given. Letters: docs/shapes.md.
+//   * Nothing is allocated; scratch is passed in. In and out never overlap unless said.
+//   * Work is enqueued on `stream`; on the host it is done when the call returns.
+//   * num_tokens == 0 is legal and does nothing.
+//   * A row's result never depends on the other rows of the call, nor on the number of rows,
+//     threads or the instruction set (docs/design.md, section 5). Which NaN comes out is not fixed.
+//   * DOT means: both rows padded with +0 to a multiple of sixteen; sixteen chains, chain j takes
+//     the products k = j, j + 16, j + 32, ... by fma in ascending order starting from +0; then
+//     s8[j] = c[j] + c[j + 8] (j < 8), s4[j] = s8[j] + s8[j + 4], s2[j] = s4[j] + s4[j + 2],
+//     s = s2[0] + s2[1].
+//   * SUM means the same tree over chains of additions.
+// Arguments are checked by the caller that made the plan; operations check nothing per element.
+#pragma once
+
+#include <cstdint>
+
+#include "base/tensor_view.h"
+
+namespace colibri {
+
+// A row of `table`, widened to f32, for each id. table [V, H] f32 or bf16, ids [T] -> out [T, H].
+struct EmbedRows {
+  MatrixView table;
+  const int32_t* ids = nullptr;
+  float* out = nullptr;
+  int64_t num_tokens = 0;
+};
+
+// out = (x * (1 / sqrt(mean + eps))) * weight over rows of `width`, mean = DOT(x, x) / width;
+// square root and divisions are the exactly rounded f32 ones. x may equal out (with equal strides).
+// Rows are `x_stride` floats apart (out likewise `out_stride`), so that heads inside a projection
+// can be normed in place. weight [width] f32.
+struct RmsNorm {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  float* out = nullptr;
+  int64_t num_rows = 0;
+  int64_t width = 0;
+  int64_t x_stride = 0;
+  int64_t out_stride = 0;
+  float eps = 0;
+};
+
+// out[t, n] = DOT(x[t, :], weight[n, :]) (+ bias[n]). weight [N, K] f32 or bf16, x [T, K] f32,
+// bias [N] f32 or null. Rows of x and out lie x_stride and out_stride floats apart.
+struct MatMul {
+  const float* x = nullptr;
+  MatrixView weight;
+  const float* bias = nullptr;
+  float* out = nullptr;
+  int64_t num_tokens = 0;
+  int64_t x_stride = 0;
+  int64_t out_stride = 0;
+};
+
+// `num_heads` products of equal shape, one a head: out[t, h, n] = DOT(x[t, h, :], weight[h, n, :]).
+// x [T, heads, K] with rows x_stride apart and heads x_head_stride apart; out likewise. weight is
+// [heads * N, K], head h its rows [h N, (h+1) N). For the absorbed form of latent attention.
+struct BatchedMatMul {
+  const float* x = nullptr;
+  MatrixView weight;
+  float* out = nullptr;
+  int64_t num_tokens = 0;
+  int64_t num_heads = 0;
+  int64_t x_stride = 0, x_head_stride = 0;
+  int64_t out_stride = 0, out_head_stride = 0;
+};
+
+// cos and sin of position * inv_freq, each scaled by `scale` (yarn's attention factor):
+// positions [T], inv_freq [D/2] f32 -> cos, sin [T, D/2]. The angle is the f32 product, the
+// functions are evaluated in double and rounded once.
+struct RopeAngles {
+  const int32_t* positions = nullptr;
+  const float* inv_freq = nullptr;
+  float* cos = nullptr;
+  float* sin = nullptr;
+  int64_t num_tokens = 0;
+  int64_t half_dim = 0;
+  float scale = 1;
+};
+
+// Rotates, in place, the first 2 * half_dim values of each head. Pairs are (i, i + half_dim), or
+// (2i, 2i + 1) when `interleaved` (which keeps the pairs where they are).
+//   a' = fma(a, cos, -(b * sin)),  b' = fma(b, cos, a * sin)
+struct Rope {
+  float* x = nullptr;  // [T, heads, ...], rows stride floats apart, heads head_stride apart
+  const float* cos = nullptr;
+  const float* sin = nullptr;  // [T, half_dim]
+  int64_t num_tokens = 0;
+  int64_t num_heads = 0;
+  int64_t half_dim = 0;
+  int64_t stride = 0, head_stride = 0;
+  bool interleaved = false;
+};
+
+// Where keys and values lie. A page holds kTile consecutive positions of one sequence in one layer,
+// [kv_heads, kTile, key_dim] keys, then [kv_heads, kTile, value_dim] values; with `shared_value`
+// (latent attention) there are no separate values: a value is the first value_dim numbers of the
+// key. Unused slots are zero. Element type `dtype` (f32 or bf16).
+inline constexpr int kTile = 64;
+struct KvLayout {
+  DType dtype = DType::kF32;
+  int64_t num_kv_heads = 1;
+  int64_t key_dim = 0;
+  int64_t value_dim = 0;
+  bool shared_value = false;
+
+  int64_t page_elements() const {
+    return num_kv_heads * kTile * (key_dim + (shared_value ? 0 : value_dim));
+  }
+  int64_t page_bytes() const { return page_elements() * static_cast<int64_t>(size_of(dtype)); }
+};
+
+// One token's view of its sequence: its page table and its own position.
+struct KvRow {
+  const int32_t* pages = nullptr;  // page of positions [64 i, 64 i + 64): an index into the pool
+  int32_t position = 0;
+};
+
+// Rounds keys and values to the layout's dtype and stores them at each token's position.
+// keys [T, kv_heads, key_dim], values [T, kv_heads, value_dim] (null with shared_value), rows
+// key_stride / value_stride floats apart. `pool` is the layer's page 0.
+struct KvWrite {
+  KvLayout layout;
+  void* pool = nullptr;
+  const KvRow* rows = nullptr;  // [T]
+  const float* keys = nullptr;
+  const float* values = nullptr;
+  int64_t num_tokens = 0;
+  int64_t key_stride = 0, value_stride = 0;
+};
+
+// Causal attention of each token over positions [0, position] of its sequence, keys and values as
+// stored. Query head h uses kv head h / (num_heads / kv_heads). Per tile [64 t, 64 t + 64):
+//   s_j = DOT(q, k_j) * softmax_scale,  m = max s_j,  p_j = exp(s_j - m),
+//   l = SUM(p_j) (chain j mod 16),  o_d = sum of p_j * v_j,d by fma, j ascending from +0.
+// Tiles merge in ascending order: M' = max(M, m), a = exp(M - M'), b = exp(m - M'),
+//   L = fma(l, b, L * a), O = fma(o, b, O * a) (the first tile is taken as it is); out = O / L.
+// Slots after a token's position are never read into its result, whatever they hold.
+// q [T, heads, key_dim], out [T, heads, value_dim]. Consecutive tokens with the same `pages`
+// pointer share work.
+struct Attention {
+  KvLayout layout;
+  const void* pool = nullptr;
+  const KvRow* rows = nullptr;  // [T]
+  const float* q = nullptr;
+  float* out = nullptr;
+  void* scratch = nullptr;  // attention_scratch_bytes()
+  int64_t num_tokens = 0;
+  int64_t num_heads = 0;
+  int64_t q_stride = 0, out_stride = 0;  // floats between tokens
+  float softmax_scale = 1;
+};
+
+enum class ScoreFunction : uint8_t { kSoftmax, kSigmoid };
+enum class GroupScore : uint8_t { kMax, kTopTwoSum };
+
+// More experts than this in one layer are refused (kInternal) by Ops::route.
+inline constexpr int kMaxExperts = 2048;
+
+// Everything that differs between the families' routers.
+struct RouterKnobs {
+  int num_experts = 0;  // E
+  int top_k = 0;        // K
+  ScoreFunction score = ScoreFunction::kSoftmax;
+  bool has_selection_bias = false;  // added to the score for the choice only
+  int num_groups = 1;               // experts are grouped in order, E / num_groups each
+  int top_groups = 1;               // groups kept
+  GroupScore group_score = GroupScore::kTopTwoSum;
+  bool renormalise = false;  // weights / (their sum + renormalise_eps)
+  float renormalise_eps = 0;
+  float scale = 1;  // multiplies the weights last
+};
+
+// Chooses K experts a token. logits [T, E] -> expert_ids [T, K] in ASCENDING expert id, weights [T,
+// K] in the same order. Softmax is over all E. The choice is by selection score, then lower expert
+// id; groups likewise (a group of one expert counts with that expert's score); experts of dropped
+// groups are never chosen (as in transformers 5; the kept groups hold at least K experts). The sum
+// for renormalising is taken in ascending expert id. A token whose logits or selection scores are
+// not all finite gets expert_ids[t, 0] = -1, the rest of its row unspecified: the caller fails by
+// name.
+struct Route {
+  RouterKnobs knobs;
+  const float* logits = nullptr;
+  const float* selection_bias = nullptr;  // [E] or null
+  int32_t* expert_ids = nullptr;
+  float* weights = nullptr;
+  int64_t num_tokens = 0;
+};
+
+// out[i, :] = x[row[i], :], f32, width numbers a row: fills the rows of a message.
+struct GatherRows {
+  const float* x = nullptr;
+  const int32_t* row = nullptr;
+  float* out = nullptr;
+  int64_t num_rows = 0;
+  int64_t width = 0;
+};
+
+// out = silu(gate) * up, silu(x) = x / (1 + exp(-x)); element-wise over `count`. Out may equal
+// gate.
+struct SiluMul {
+  const float* gate = nullptr;
+  const float* up = nullptr;
+  float* out = nullptr;
+  int64_t count = 0;
+};
+
+// One expert's weights: gate, up [I, H]; down [H, I].
+struct ExpertWeights {
+  MatrixView gate, up, down;
+};
+
+// The routed experts' feed-forward on rows grouped by expert: pair p in
+// [group_begin[g], group_begin[g + 1]) applies experts[g] to row pair_row[p] of x and writes
+// out + out_offset[p] (in floats): down(silu(gate x) * up x), every product a DOT.
+struct GroupedFfn {
+  const float* x = nullptr;                // [S, H], rows x_stride floats apart
+  const ExpertWeights* experts = nullptr;  // [num_groups], host array
+  const int32_t* group_begin = nullptr;    // [num_groups + 1]
+  const int32_t* pair_row = nullptr;       // [P]
+  const int64_t* out_offset = nullptr;     // [P]
+  float* out = nullptr;
+  float* hidden = nullptr;  // scratch [P, 2 I]
+  int32_t num_groups = 0;
+  int64_t hidden_size = 0;  // H
+  int64_t width = 0;        // I
+  int64_t x_stride = 0;
+};
+
+// out[t] = residual[t] + ((sum over k ascending of weights[t, k] * result(t, k), by fma from +0)
+//          + shared[t] * gate[t]). result(t, k) lies at results + result_offset[t * K + k] floats;
+// shared [T, H] or null, shared_gate [T] or null (1). out may equal residual.
+struct Combine {
+  const float* residual = nullptr;
+  const float* results = nullptr;
+  const int64_t* result_offset = nullptr;  // [T, K]
+  const float* weights = nullptr;          // [T, K]
+  const float* shared = nullptr;
+  const float* shared_gate = nullptr;
+  float* out = nullptr;
+  int64_t num_tokens = 0;
+  int64_t top_k = 0;
+  int64_t hidden_size = 0;
+};
+
+// Element-wise, in place over `count` numbers.
+struct Elementwise {
+  float* x = nullptr;
+  const float* other = nullptr;  // add: x += other
+  int64_t count = 0;
+  float low = 0, high = 0;  // clamp
+};
+
+}  // namespace colibri
