@@ -141,6 +141,7 @@ void Engine::take_token(Sequence& sequence, std::span<const float> logits) {
   const int32_t id = sample(logits, request.sampling, 0, sequence.ids.size());
   ++totals_.num_new_tokens;
   if (std::find(request.stop_ids.begin(), request.stop_ids.end(), id) != request.stop_ids.end()) {
+    if (request.on_token) request.on_token(id);
     end(sequence, FinishReason::kStop);
     return;
   }

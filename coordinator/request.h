@@ -35,7 +35,7 @@ struct Request {
   std::vector<int32_t> prompt_ids;  // at least one
   int64_t max_tokens = 0;           // at most this many new ones; 0: score only
   SamplingParams sampling;
-  std::vector<int32_t> stop_ids;  // end the sequence; not handed to on_token
+  std::vector<int32_t> stop_ids;  // end the sequence; on_token sees it as the last
   bool score_prompt = false;      // on_logits also sees prompt positions
   OnToken on_token;
   OnLogits on_logits;  // may be empty

@@ -1,0 +1,82 @@
+// What the command line asks for. Precedence: flag, COLIBRI_* variable, default.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace colibri {
+
+// Options that every verb with a model shares.
+struct CommonOptions {
+  std::string model;
+  std::string weights = "auto";
+  std::string device = "cpu";
+  std::string transport = "auto";
+  int ranks = 0;    // 0: not given
+  int threads = 0;  // 0: all cores of this rank's share
+  std::string placement = "contiguous";
+  int coordinator_experts = 0;
+  std::string combine = "exact";
+  int64_t chunk = 512;
+  std::string kv_dtype = "auto";
+  int64_t max_context = 0;  // 0: what the requests need
+  int max_batch = 0;        // 0: as many as there are prompts, at most 16
+  std::string log_level = "warn";
+  int step_timeout_s = 30;
+  int start_timeout_s = 120;
+  std::string bind =
+      "own";  // own: cores from the cgroup and the local rank; inherit: the mask as it came
+  std::string isa = "auto";
+  bool self_exchange = false;
+};
+
+struct GenerateOptions {
+  std::string prompt, prompt_file, prompt_ids, prompts_file;
+  bool has_prompt = false;
+  int64_t max_tokens = 128;
+  bool greedy = false;
+  // Negative: take generation_config.json's.
+  double temperature = -1, top_p = -1, min_p = -1;
+  int top_k = -1;
+  uint64_t seed = 0;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool print_ids = false, print_json = false;
+  std::string logits_out;
+  bool score_prompt = false;
+};
+
+struct InspectOptions {
+  int for_ranks = 0;  // 0: no placement shown
+  bool tensors = false;
+};
+
+struct DoctorOptions {
+  bool ping_only = false;  // what the two ranks that doctor starts run
+};
+
+enum class Verb { kGenerate, kInspect, kDoctor };
+
+struct RunConfig {
+  Verb verb = Verb::kGenerate;
+  CommonOptions common;
+  GenerateOptions generate;
+  InspectOptions inspect;
+  DoctorOptions doctor;
+};
+
+// Result of reading the command line: a configuration, or text to print and leave with (help,
+// version).
+struct ParsedCommandLine {
+  RunConfig config;
+  bool wants_text = false;
+  std::string text;
+};
+
+// Underscores in option names are read as hyphens. Errors: kInput with what came and what was
+// wanted; kUnsupported for valid values this build lacks (--device cuda, --combine reduced, verbs
+// to come).
+ParsedCommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace colibri
