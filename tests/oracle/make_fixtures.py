@@ -10,6 +10,7 @@ import torch
 import transformers
 
 import checkpoint
+import config_keys
 import demo_expectations
 import expectations as oracle
 from variants import VARIANTS
@@ -17,6 +18,7 @@ from variants import VARIANTS
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "configs" / "models" / "demo"
 MODELS = REPOSITORY / "tests" / "data" / "models"
+CONFIG_KEYS = REPOSITORY / "tests" / "data" / "config_keys"
 NUM_SEEDS = 24
 # A fixture must not hang on rounding: these are far above f32 noise (about 1e-6 of the largest logit).
 MIN_RELATIVE_MARGIN = 1e-3
@@ -103,7 +105,7 @@ def make_models(only):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", help="names of variants, or `demo` (default: all)")
+    parser.add_argument("--only", nargs="*", help="names of variants, `demo`, `config_keys`")
     return parser.parse_args()
 
 
@@ -116,6 +118,8 @@ def main():
     make_models(args.only)
     if not args.only or "demo" in args.only:
         demo_expectations.make_demo(DEMO, MODELS)
+    if not args.only or "config_keys" in args.only:
+        config_keys.make_config_keys(MODELS, CONFIG_KEYS)
 
 
 if __name__ == "__main__":
