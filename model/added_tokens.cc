@@ -82,19 +82,20 @@ AddedTokens::AddedTokens(std::vector<AddedTokenSpec> tokens, const Normalizer& n
   std::stable_partition(tokens_.begin(), tokens_.end(),
                         [](const AddedTokenSpec& token) { return token.special; });
   RegexScratch scratch;
+  bool keeps_start = true;
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedTokenSpec& token = tokens_[i];
     idx_of_id_.emplace(token.id, i);
     idx_of_content_.emplace(token.content, i);
     const std::string text =
-        token.normalized ? normalizer.apply(token.content, scratch) : token.content;
+        token.normalized ? normalizer.apply(token.content, scratch, keeps_start) : token.content;
     if (text.empty() || text.size() > kMaxContentBytes) {
       fail(ErrorKind::kUnsupported, "added token \"", token.content, "\" (id ", token.id, ") is ",
            text.size(), " bytes long when matched, want 1 to ", kMaxContentBytes);
     }
     (token.normalized ? normalized_ : raw_).add(text, static_cast<int32_t>(i));
     if (token.single_word && !word_) {
-      const std::string word = "\\A[" + std::string(kWordClass) + "\\x{200c}\\x{200d}]";
+      const std::string word = "\\A[" + std::string(kWordClass) + "]";
       word_ = std::make_unique<const Regex>(Regex::from_pcre(word, "single_word"));
     }
   }

@@ -21,6 +21,10 @@ void decompose(std::string_view text, int options, std::vector<utf8proc_int32_t>
     const Utf8Char next = decode_utf8(text, at);
     at += next.num_bytes;
     const auto code_point = static_cast<utf8proc_int32_t>(next.code_point);
+    if (is_newer_than_unicode_9(next.code_point)) {
+      out.push_back(code_point);
+      continue;
+    }
     utf8proc_int32_t parts[32];  // the longest decomposition of one character is 18
     int boundary = 0;
     const auto count = utf8proc_decompose_char(
@@ -31,7 +35,8 @@ void decompose(std::string_view text, int options, std::vector<utf8proc_int32_t>
 }
 
 int combining_class(utf8proc_int32_t code_point) {
-  return utf8proc_get_property(code_point)->combining_class;
+  const int found = utf8proc_get_property(code_point)->combining_class;
+  return found != 0 && is_newer_than_unicode_9(static_cast<char32_t>(code_point)) ? 0 : found;
 }
 
 // Canonical order by a stable sort: the library's own insertion sort is quadratic in the length of a
@@ -53,22 +58,36 @@ void order_marks(std::vector<utf8proc_int32_t>& text) {
   }
 }
 
+// Composes between the characters that take no part; returns the new end.
+utf8proc_int32_t* compose(utf8proc_int32_t* begin, utf8proc_int32_t* end) {
+  constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  const auto is_newer = [](utf8proc_int32_t c) {
+    return is_newer_than_unicode_9(static_cast<char32_t>(c));
+  };
+  utf8proc_int32_t* out = begin;
+  while (begin != end) {
+    utf8proc_int32_t* stop = std::find_if(begin, end, is_newer);
+    const auto count = utf8proc_normalize_utf32(begin, stop - begin, kOptions);
+    check(count >= 0, "composition failed with ", count);
+    out = std::copy(begin, begin + count, out);
+    if (stop != end) *out++ = *stop++;
+    begin = stop;
+  }
+  return out;
+}
+
 std::string to_unicode_form(std::string_view text, bool is_compat, bool is_composed) {
   if (is_ascii(text)) return std::string(text);
   std::vector<utf8proc_int32_t> code_points;
   decompose(text, UTF8PROC_DECOMPOSE | (is_compat ? UTF8PROC_COMPAT : 0), code_points);
   order_marks(code_points);
-  auto count = static_cast<utf8proc_ssize_t>(code_points.size());
   if (is_composed) {
-    count = utf8proc_normalize_utf32(code_points.data(), count,
-                                     static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    check(count >= 0, "composition failed with ", count);
+    auto* begin = code_points.data();
+    code_points.resize(static_cast<size_t>(compose(begin, begin + code_points.size()) - begin));
   }
   std::string out;
   out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < count; ++i) {
-    append_utf8(out, static_cast<char32_t>(code_points[static_cast<size_t>(i)]));
-  }
+  for (const utf8proc_int32_t c : code_points) append_utf8(out, static_cast<char32_t>(c));
   return out;
 }
 
@@ -105,10 +124,8 @@ std::string strip(std::string_view text, bool is_left, bool is_right) {
   return std::string(text.substr(begin, end - begin));
 }
 
-std::string replace(std::string_view text, const Regex& pattern, const std::string& content,
-                    RegexScratch& scratch) {
-  std::vector<ByteRange> matches;
-  pattern.find_all(text, scratch, matches);
+std::string replace(std::string_view text, const std::vector<ByteRange>& matches,
+                    const std::string& content) {
   std::string out;
   out.reserve(text.size() + matches.size() * content.size());
   size_t at = 0;
@@ -135,37 +152,44 @@ Normalizer::Normalizer(const std::vector<NormalizerSpec>& steps) {
   }
 }
 
-std::string Normalizer::apply(std::string_view text, RegexScratch& scratch) const {
+std::string Normalizer::apply(std::string_view text, RegexScratch& scratch,
+                              bool& keeps_start) const {
   std::string now(text);
-  for (const Step& step : steps_) {
-    switch (step.spec.kind) {
-      case NormalizerKind::kNfc:
-        now = to_unicode_form(now, false, true);
-        break;
-      case NormalizerKind::kNfd:
-        now = to_unicode_form(now, false, false);
-        break;
-      case NormalizerKind::kNfkc:
-        now = to_unicode_form(now, true, true);
-        break;
-      case NormalizerKind::kNfkd:
-        now = to_unicode_form(now, true, false);
-        break;
-      case NormalizerKind::kLowercase:
-        now = lowercase(now);
-        break;
-      case NormalizerKind::kReplace:
-        now = replace(now, *step.pattern, step.spec.content, scratch);
-        break;
-      case NormalizerKind::kPrepend:
-        if (!now.empty()) now.insert(0, step.spec.content);
-        break;
-      case NormalizerKind::kStrip:
-        now = strip(now, step.spec.strip_left, step.spec.strip_right);
-        break;
-    }
-  }
+  keeps_start = true;
+  for (const Step& step : steps_) now = apply_step(step, std::move(now), scratch, keeps_start);
   return now;
+}
+
+std::string Normalizer::apply_step(const Step& step, std::string text, RegexScratch& scratch,
+                                   bool& keeps_start) {
+  const NormalizerSpec& spec = step.spec;
+  switch (spec.kind) {
+    case NormalizerKind::kNfc:
+      return to_unicode_form(text, false, true);
+    case NormalizerKind::kNfd:
+      return to_unicode_form(text, false, false);
+    case NormalizerKind::kNfkc:
+      return to_unicode_form(text, true, true);
+    case NormalizerKind::kNfkd:
+      return to_unicode_form(text, true, false);
+    case NormalizerKind::kLowercase:
+      return lowercase(text);
+    case NormalizerKind::kReplace: {
+      std::vector<ByteRange> matches;
+      step.pattern->find_all(text, scratch, matches);
+      if (!matches.empty() && matches[0].begin == 0) keeps_start = !spec.content.empty();
+      return replace(text, matches, spec.content);
+    }
+    case NormalizerKind::kPrepend:
+      if (!text.empty()) text.insert(0, spec.content);
+      return text;
+    case NormalizerKind::kStrip:
+      if (spec.strip_left && !text.empty() && is_white_space(decode_utf8(text, 0).code_point)) {
+        keeps_start = false;
+      }
+      return strip(text, spec.strip_left, spec.strip_right);
+  }
+  fail(ErrorKind::kInternal, "NormalizerKind value ", static_cast<int>(spec.kind));
 }
 
 }  // namespace colibri

@@ -121,7 +121,7 @@ std::unique_ptr<const Regex> pattern_of(const PreTokenizerSpec& spec) {
     case PreTokenizerKind::kPunctuation:
       return own(R"([\p{P}!-/:-@\[-`{-~])");
     case PreTokenizerKind::kWhitespace: {
-      const std::string word = std::string(kWordClass) + R"(\x{200c}\x{200d})";
+      const std::string word(kWordClass);
       return own("[" + word + "]+|[^" + word + R"(\p{White_Space}]+)");
     }
     case PreTokenizerKind::kWhitespaceSplit:

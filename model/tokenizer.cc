@@ -89,7 +89,9 @@ class Encoding {
   void add_raw(std::string_view text, bool starts_input) {
     std::string normalized;
     if (!parts_.normalizer.is_identity()) {
-      normalized = parts_.normalizer.apply(text, regex_);
+      bool keeps_start = true;
+      normalized = parts_.normalizer.apply(text, regex_, keeps_start);
+      starts_input = starts_input && keeps_start;
       text = normalized;
     }
     check_size(text.size());

@@ -64,7 +64,8 @@ class Regex {
 // The pattern in PCRE2 syntax. See Regex::from_oniguruma for the errors.
 std::string translate_oniguruma(std::string_view pattern, std::string_view where);
 
-// Word characters as Oniguruma's \w has them: the inside of a PCRE2 class.
-inline constexpr std::string_view kWordClass = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Word characters by Unicode's definition: the inside of a PCRE2 class.
+inline constexpr std::string_view kWordClass =
+    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d})";
 
 }  // namespace colibri

@@ -9,6 +9,10 @@
 namespace colibri {
 namespace {
 
+// Oniguruma's \w: without the joiners, but with the raised digits and fractions of Latin-1.
+constexpr std::string_view kOnigurumaWord =
+    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
@@ -53,7 +57,7 @@ class Translator {
 
   // \s, \w and their kin mean Unicode in both; the sets differ, so they are spelled out.
   void escape() {
-    const std::string words(kWordClass);
+    const std::string words(kOnigurumaWord);
     const std::string in = in_class_ ? "" : "[", close = in_class_ ? "" : "]";
     switch (peek(1)) {
       case 's': return write(R"(\p{White_Space})", 2);

@@ -9,6 +9,7 @@ set(COLIBRI_TOKENIZER_SOURCES
   decoder.cc
   detokenizer.cc
   normalizer.cc
+  normalizer_unicode.cc
   pretokenizer.cc
   token_table.cc
   tokenizer.cc
