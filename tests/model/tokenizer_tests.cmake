@@ -1,0 +1,4 @@
+# Tests of the tokenizer; tests/model/CMakeLists.txt includes this file.
+colibri_test(tokenizer_oracle_test unit
+  SOURCES tokenizer_oracle_test.cc
+  LINK colibri_model nlohmann_json::nlohmann_json)
