@@ -35,7 +35,8 @@ DotRows slice_rows(DotRows rows, int64_t begin, int64_t end) {
 struct Blocks {
   Blocks(int64_t total, int64_t parts, int64_t unit)
       : count(total),
-        length(divide_up(divide_up(total, std::max<int64_t>(1, parts)), unit) * unit) {}
+        length(std::max(unit,
+                        divide_up(divide_up(total, std::max<int64_t>(1, parts)), unit) * unit)) {}
   int64_t num() const { return divide_up(count, length); }
   int64_t begin(int64_t i) const { return i * length; }
   int64_t end(int64_t i) const { return std::min(count, (i + 1) * length); }

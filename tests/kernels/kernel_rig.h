@@ -1,0 +1,45 @@
+// What the kernel tests share: an instruction set with its pool, reproducible numbers, and the sums
+// of the numeric contract written plainly.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/device.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/ops.h"
+
+namespace colibri {
+
+// Operations of one instruction set on a pool of its own.
+struct Rig {
+  explicit Rig(Isa isa, int num_threads = 1);
+  ThreadPool pool;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Ops> ops;
+};
+
+// The sets this processor has, portable first.
+std::vector<Isa> available_isas();
+const KernelTable& kernels_of(Isa isa);
+
+// `count` numbers in about [-1, 1), different for each seed.
+std::vector<float> random_floats(int64_t count, uint32_t seed);
+std::vector<uint16_t> to_bf16(const std::vector<float>& values);
+std::vector<float> from_bf16(const std::vector<uint16_t>& values);
+
+// Equal bits; "" or what differs first.
+std::string difference(const std::vector<float>& got, const std::vector<float>& want);
+
+// SUM's tree over sixteen chains.
+float tree(const float (&chains)[16]);
+// DOT with fmaf.
+float plain_dot(const float* x, const float* w, int64_t count);
+// The kernels' exp on one number (portable).
+float kernel_exp(float x);
+
+}  // namespace colibri
