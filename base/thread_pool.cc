@@ -15,13 +15,6 @@ namespace {
 
 constexpr int kSpins = 2000;  // some tens of microseconds: shorter than waking a sleeping thread
 
-void pin_to(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // advice: refused is fine
-}
-
 void relax() { __builtin_ia32_pause(); }
 
 // "0-3,8" -> 0 1 2 3 8; anything else ends the parse.
@@ -67,6 +60,13 @@ int cpu_quota() {
 }
 
 }  // namespace
+
+void bind_this_thread(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus = cpus_from_cgroup();
@@ -152,7 +152,7 @@ bool ThreadPool::wait_for_generation(uint64_t seen) {
 
 void ThreadPool::worker_loop(int thread_idx) {
   if (!options_.cpus.empty()) {
-    pin_to(options_.cpus[static_cast<size_t>(thread_idx) % options_.cpus.size()]);
+    bind_this_thread({options_.cpus[static_cast<size_t>(thread_idx) % options_.cpus.size()]});
   }
   uint64_t seen = 0;
   while (wait_for_generation(seen)) {

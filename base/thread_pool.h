@@ -55,6 +55,9 @@ class ThreadPool {
 // an MPI launcher may have narrowed), limited by the cgroup's CPU quota in number. Ascending.
 std::vector<int> allowed_cpus();
 
+// Lets the calling thread run on `cpus` only. Refused is fine: it is a matter of speed.
+void bind_this_thread(const std::vector<int>& cpus);
+
 // The share of `cpus` for one of `num_local_ranks` processes on this machine: a contiguous part, at
 // least one CPU each (ranks share CPUs when there are more ranks than CPUs).
 std::vector<int> cpus_of_local_rank(const std::vector<int>& cpus, int local_rank,

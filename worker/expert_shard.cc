@@ -7,6 +7,8 @@
 namespace colibri {
 namespace {
 
+constexpr uint64_t kSliceBytes = 64 << 20;
+
 constexpr std::array kExpertRoles = {TensorRole::kExpertGate, TensorRole::kExpertUp,
                                      TensorRole::kExpertDown};
 
@@ -38,13 +40,26 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
   if (!loads.empty()) {
     hidden_ = Buffer(static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
   }
-  pool.run(static_cast<int64_t>(loads.size()), [&](int64_t i) {
-    const Load& load = loads[static_cast<size_t>(i)];
-    Buffer scratch;
-    load_range(checkpoint, load.range, options_.format, memory_.as<char>() + load.offset_bytes,
-               scratch);
-    on_bytes(load.range.size_bytes);
-  });
+  read_all(checkpoint, loads, pool, on_bytes);
+}
+
+// In slices, so that the caller's thread can tell how far it is.
+void ExpertShard::read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads,
+                           ThreadPool& pool, const ShardBytesRead& on_bytes) {
+  size_t begin = 0;
+  while (begin < loads.size()) {
+    size_t end = begin;
+    uint64_t bytes = 0;
+    while (end < loads.size() && bytes < kSliceBytes) bytes += loads[end++].range.size_bytes;
+    pool.run(static_cast<int64_t>(end - begin), [&](int64_t i) {
+      const Load& load = loads[begin + static_cast<size_t>(i)];
+      Buffer scratch;
+      load_range(checkpoint, load.range, options_.format, memory_.as<char>() + load.offset_bytes,
+                 scratch);
+    });
+    on_bytes(bytes);
+    begin = end;
+  }
 }
 
 void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placement,

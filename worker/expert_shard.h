@@ -24,7 +24,7 @@ struct ShardOptions {
   int64_t max_pairs = 0;  // largest number of (row, slot) pairs of one call
 };
 
-// Called from several threads with the bytes just read.
+// Called on the loading thread with the bytes just read.
 using ShardBytesRead = std::function<void(uint64_t)>;
 
 class ExpertShard : public LocalExperts {
@@ -46,6 +46,8 @@ class ExpertShard : public LocalExperts {
  private:
   struct Load;
   void lay_out(const Checkpoint& checkpoint, const Placement& placement, std::vector<Load>& loads);
+  void read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads, ThreadPool& pool,
+                const ShardBytesRead& on_bytes);
   void group_by_slot(const LocalRows& rows);
 
   ShardOptions options_;

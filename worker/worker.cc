@@ -10,6 +10,8 @@
 namespace colibri {
 namespace {
 
+constexpr int64_t kStatsTimeoutMs = 5000;
+
 size_t rows_capacity(const WorkerOptions& options) {
   return row_message_layout(options.max_rows, options.max_pairs,
                             options.hidden_size * static_cast<int64_t>(sizeof(float)))
@@ -47,7 +49,7 @@ void Worker::post_control(Client& client) {
   client.control_pending = transport_.post({{}, {&recv, 1}}, nullptr);
 }
 
-void Worker::run(Stream& stream) {
+int Worker::run(Stream& stream) {
   for (Client& client : clients_) {
     post_rows(client);
     post_control(client);
@@ -67,6 +69,7 @@ void Worker::run(Stream& stream) {
       backoff.pause();
     }
   }
+  return exit_code_;
 }
 
 // Rows first: they are what somebody waits for.
@@ -78,9 +81,32 @@ bool Worker::poll(Client& client, Stream& stream) {
   }
   if (!transport_.test(client.control_pending)) return false;
   const size_t bytes = transport_.take_received_bytes(client.control_pending).at(0);
-  client.stopped = is_stop_message({client.control.as<std::byte>(), bytes}, client.rank);
-  if (!client.stopped) post_control(client);
+  obey(client,
+       parse_control({client.control.as<std::byte>(), bytes}, client.rank, transport_.epoch()));
   return true;
+}
+
+void Worker::obey(Client& client, const ControlView& command) {
+  if (command.kind() != ControlKind::kStop) {
+    fail(ErrorKind::kInput, "rank ", client.rank, " sent a control message of kind ",
+         static_cast<int>(command.kind()), " to a worker, want stop");
+  }
+  exit_code_ = command.as<StopBody>().exit_code;
+  client.stopped = true;
+  send_stats(client);
+}
+
+void Worker::send_stats(Client& client) {
+  const std::vector<std::byte> message =
+      encode_control(transport_.rank(), transport_.epoch(),
+                     WorkerStatsBody{.num_messages = totals_.num_messages,
+                                     .num_rows = totals_.num_rows,
+                                     .num_pairs = totals_.num_pairs,
+                                     .compute_ns = totals_.compute_ns});
+  std::memcpy(client.control.data(), message.data(), message.size());
+  const SendOp send{client.rank, Channel::kControl, client.control.data(), message.size()};
+  const Pending pending = transport_.post({{&send, 1}, {}}, nullptr);
+  transport_.wait({&pending, 1}, Deadline::after_ms(kStatsTimeoutMs), "sending statistics");
 }
 
 void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {

@@ -49,6 +49,8 @@ class Worker {
   void post_rows(Client& client);
   void post_control(Client& client);
   bool poll(Client& client, Stream& stream);
+  void obey(Client& client, const ControlView& command);
+  void send_stats(Client& client);
   void serve(Client& client, size_t message_bytes, Stream& stream);
   void send_results(Client& client, const RowMessageView& view, uint64_t compute_ns);
 
@@ -58,6 +60,7 @@ class Worker {
   std::vector<Client> clients_;
   std::vector<int32_t> row_numbers_;  // 0, 1, 2, ...
   WorkerTotals totals_;
+  int exit_code_ = 0;
 };
 
 }  // namespace colibri

@@ -1,0 +1,185 @@
+#include "launch/model_session.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "coordinator/exchange.h"
+#include "coordinator/kv_cache.h"
+#include "launch/load_progress.h"
+#include "launch/session_setup.h"
+#include "topology/placement_file.h"
+#include "transport/collectives.h"
+#include "transport/control.h"
+#include "worker/worker.h"
+
+namespace colibri {
+
+struct ModelSession::Coordinator {
+  CoordinatorWeights weights;
+  std::unique_ptr<KvCache> cache;
+  std::unique_ptr<ExpertExchange> exchange;
+  std::unique_ptr<Forward> forward;
+  std::unique_ptr<Engine> engine;
+};
+
+ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
+                           const Prepare& prepare)
+    : options_(options), context_(context), kv_dtype_(parse_kv_dtype(options.kv_dtype)) {
+  const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
+  agreed(context, "opening the model", start_ms, [&] { open(prepare); });
+  if (context.transport != nullptr) {
+    agree_same(*context.transport, "backend", ops_->name().substr(0, ops_->name().find('/')),
+               Deadline::after_ms(start_ms));
+    agree_same(*context.transport, "weights fingerprint", checkpoint_->fingerprint(),
+               Deadline::after_ms(start_ms));
+  }
+  const int64_t load_ms = start_ms + load_allowance_ms(checkpoint_->summary().total_bytes);
+  agreed(context, "loading the weights", load_ms, [&] { load(); });
+}
+
+ModelSession::~ModelSession() = default;
+
+int64_t ModelSession::max_step_tokens() const {
+  return std::max<int64_t>(options_.chunk, max_batch());
+}
+
+int ModelSession::max_batch() const {
+  return options_.max_batch > 0 ? options_.max_batch : kDefaultMaxBatch;
+}
+
+bool ModelSession::may_spin() const {
+  return context_.num_local_ranks <= static_cast<int>(allowed_cpus().size());
+}
+
+void ModelSession::open(const Prepare& prepare) {
+  checkpoint_ = Checkpoint::open(options_.model);
+  const WeightFormat format = parse_weight_format(options_.weights);
+  shape_ = model_shape(checkpoint_->config(),
+                       kept_dtype(checkpoint_->config().checkpoint_dtype, format), kv_dtype_);
+  if (context_.is_root()) needs_ = prepare(*checkpoint_);
+  PlacementOptions placement;
+  placement.num_ranks = context_.size;
+  placement.coordinator_experts = options_.coordinator_experts;
+  placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
+  plan_memory();
+  ops_ = make_cpu_ops(parse_isa(options_.isa));
+  pool_ = std::make_unique<ThreadPool>(pool_options(options_, context_));
+  device_ = make_cpu_device(*pool_);
+  stream_ = device_->make_stream();
+}
+
+void ModelSession::load() {
+  LoadProgress progress(context_, share_bytes(*checkpoint_, *placement_, context_.rank));
+  try {
+    ShardOptions shard;
+    shard.rank = context_.rank;
+    shard.format = parse_weight_format(options_.weights);
+    shard.max_pairs = max_step_tokens() * shape_.top_k;
+    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, *ops_, *pool_,
+                                           [&](uint64_t bytes) { progress.add(bytes); });
+    if (context_.is_root()) {
+      coordinator_ = std::make_unique<Coordinator>();
+      coordinator_->weights = load_coordinator_weights(
+          *checkpoint_, shard.format, [&](uint64_t bytes) { progress.add(bytes); });
+      make_coordinator();
+    }
+  } catch (...) {
+    progress.finish();  // so that rank 0 does not wait for the rest; the error is agreed on next
+    throw;
+  }
+  progress.finish();
+}
+
+void ModelSession::make_coordinator() {
+  const ModelConfig& config = checkpoint_->config();
+  const int64_t max_context = options_.max_context > 0 ? options_.max_context : needs_.max_context;
+  const int batch = std::min(max_batch(), std::max(needs_.num_sequences, 1));
+  const int64_t pages_each = (max_context + kTile - 1) / kTile;
+  Coordinator& c = *coordinator_;
+  c.cache = std::make_unique<KvCache>(kv_layout_of(config.attention, kv_dtype_), config.num_layers,
+                                      static_cast<int32_t>(pages_each * batch));
+  c.exchange = make_exchange({.transport = context_.transport,
+                              .local = shard_.get(),
+                              .ops = ops_.get(),
+                              .hidden_size = config.hidden_size,
+                              .num_layers = config.num_layers,
+                              .max_tokens = max_step_tokens(),
+                              .top_k = config.top_k,
+                              .may_spin = may_spin(),
+                              .self_exchange = options_.self_exchange});
+  c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
+                                                       .weights = &c.weights,
+                                                       .cache = c.cache.get(),
+                                                       .ops = ops_.get(),
+                                                       .stream = stream_.get(),
+                                                       .max_tokens = max_step_tokens()},
+                                        MoeLayerParts{&*placement_, c.exchange.get()});
+  c.engine = std::make_unique<Engine>(
+      *c.forward, *c.cache, config.vocab_size,
+      EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
+                    .max_context = max_context,
+                    .max_batch = batch,
+                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
+}
+
+int ModelSession::run(const std::function<int(Engine&)>& serve) {
+  return context_.is_root() ? run_coordinator(serve) : run_worker();
+}
+
+int ModelSession::run_coordinator(const std::function<int(Engine&)>& serve) {
+  try {
+    const int code = serve(*coordinator_->engine);
+    stop_workers(code);
+    return code;
+  } catch (const Error& error) {
+    stop_workers(exit_code(error.kind()));
+    throw;
+  } catch (...) {
+    stop_workers(exit_code(ErrorKind::kInternal));
+    throw;
+  }
+}
+
+// Tells every living worker to leave. A worker that cannot be told is left to the launcher.
+void ModelSession::stop_workers(int code) {
+  if (context_.transport == nullptr || context_.size == 1) return;
+  Transport& transport = *context_.transport;
+  const auto dead = transport.dead_ranks();
+  const std::vector<std::byte> message =
+      encode_control(0, transport.epoch(), StopBody{.exit_code = code});
+  std::vector<std::vector<std::byte>> answers(static_cast<size_t>(context_.size));
+  for (int rank = 1; rank < context_.size; ++rank) {
+    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
+    auto& answer = answers[static_cast<size_t>(rank)];
+    answer.resize(kMaxControlBytes);
+    const SendOp send{rank, Channel::kControl, message.data(), message.size()};
+    const RecvOp recv{rank, Channel::kControl, answer.data(), answer.size()};
+    try {
+      const Pending pending = transport.post({{&send, 1}, {&recv, 1}}, nullptr);
+      transport.wait({&pending, 1}, Deadline::after_ms(kStopTimeoutMs), "workers to leave");
+      transport.take_received_bytes(pending);
+    } catch (const Error& error) {
+      context_.log->warn("rank {} was not told to leave: {}", rank, error.what());
+      transport.declare_dead(rank);
+    }
+  }
+}
+
+int ModelSession::run_worker() {
+  Worker worker(*context_.transport, *shard_,
+                {.coordinators = {0},
+                 .hidden_size = checkpoint_->config().hidden_size,
+                 .num_layers = checkpoint_->config().num_layers,
+                 .max_rows = max_step_tokens(),
+                 .max_pairs = max_step_tokens() * shape_.top_k,
+                 .may_spin = may_spin()});
+  return worker.run(*stream_);
+}
+
+const ExchangeTotals& ModelSession::exchange_totals() const {
+  return coordinator_->exchange->totals();
+}
+
+const LoadStats& ModelSession::load_stats() const { return coordinator_->forward->load_stats(); }
+
+}  // namespace colibri

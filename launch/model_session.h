@@ -1,0 +1,82 @@
+// One rank's part of serving a model: open, plan, load, then either be the coordinator or serve it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/device.h"
+#include "base/thread_pool.h"
+#include "coordinator/engine.h"
+#include "coordinator/weights.h"
+#include "launch/rank_context.h"
+#include "launch/run_config.h"
+#include "model/checkpoint.h"
+#include "topology/placement.h"
+#include "worker/expert_shard.h"
+
+namespace colibri {
+
+// What the requests need; only rank 0 knows.
+struct SessionNeeds {
+  int64_t max_context = 0;
+  int num_sequences = 1;
+};
+
+class ModelSession {
+ public:
+  // Runs on rank 0 once the checkpoint is open and before anything is loaded, so that a wrong
+  // request costs no load.
+  using Prepare = std::function<SessionNeeds(const Checkpoint&)>;
+
+  // Opens the checkpoint, plans placement and memory, loads this rank's share. All ranks succeed or
+  // all fail with one error. `context` outlives the session.
+  ModelSession(const CommonOptions& options, RankContext& context, const Prepare& prepare);
+  ~ModelSession();
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  const Placement& placement() const { return *placement_; }
+  const ModelShape& shape() const { return shape_; }
+  const Ops& ops() const { return *ops_; }
+
+  // Rank 0: runs `serve` with the engine, then tells the workers to leave with its result, or with
+  // the exit code of the error it threw. Other ranks: serve rows until told to leave. Returns the
+  // exit code.
+  int run(const std::function<int(Engine&)>& serve);
+
+  // Rank 0, inside or after serve: sums for the summary.
+  const ExchangeTotals& exchange_totals() const;
+  const LoadStats& load_stats() const;
+
+ private:
+  struct Coordinator;
+
+  void open(const Prepare& prepare);
+  void plan_memory();
+  void load();
+  void load_own_share();
+  void make_coordinator();
+  int run_coordinator(const std::function<int(Engine&)>& serve);
+  int run_worker();
+  void stop_workers(int exit_code);
+  int64_t max_step_tokens() const;
+  int max_batch() const;
+  bool may_spin() const;
+
+  CommonOptions options_;
+  RankContext& context_;
+  SessionNeeds needs_;
+  ModelShape shape_;
+  DType kv_dtype_;
+  std::optional<Checkpoint> checkpoint_;
+  std::optional<Placement> placement_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<ExpertShard> shard_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+}  // namespace colibri

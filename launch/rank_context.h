@@ -1,0 +1,35 @@
+// One rank of a run: who it is, how it talks, and how all ranks fail together.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/log.h"
+#include "launch/run_config.h"
+#include "transport/transport.h"
+
+namespace colibri {
+
+struct RankContext {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int num_local_ranks = 1;
+  Transport* transport = nullptr;  // null: alone
+  Logger log;
+
+  bool is_root() const { return rank == 0; }
+};
+
+// Runs `body` once a rank of this process: alone, as threads over the local transport, or as one
+// process of an MPI job. Returns the exit code of rank 0 where it is known here. An Error that
+// leaves `body` is printed by rank 0 alone and becomes its exit code.
+int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body);
+
+// Runs `work` on this rank and agrees on the outcome with all others: returns when every rank
+// succeeded, else throws one and the same Error everywhere, within `timeout_ms`. `what` names the
+// phase.
+void agreed(RankContext& context, const std::string& what, int64_t timeout_ms,
+            const std::function<void()>& work);
+
+}  // namespace colibri

@@ -1,0 +1,52 @@
+#include "launch/session_setup.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace colibri {
+
+DType parse_kv_dtype(const std::string& text) {
+  if (text == "auto" || text == "f32") return DType::kF32;
+  if (text == "bf16") return DType::kBF16;
+  fail(ErrorKind::kInput, "--kv-dtype is '", text, "', want auto, f32 or bf16");
+}
+
+Isa parse_isa(const std::string& text) {
+  if (text == "auto") return best_isa();
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
+    if (text == to_string(isa)) return isa;
+  }
+  fail(ErrorKind::kInput, "--isa is '", text, "', want auto, portable, avx2 or avx512");
+}
+
+ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context) {
+  const std::vector<int> all = allowed_cpus();
+  ThreadPool::Options pool;
+  const std::vector<int> share =
+      cpus_of_local_rank(all, context.local_rank, context.num_local_ranks);
+  pool.num_threads = options.threads > 0 ? options.threads : static_cast<int>(share.size());
+  const bool ranks_share_cores = context.num_local_ranks > static_cast<int>(all.size());
+  pool.spin = !ranks_share_cores && pool.num_threads <= static_cast<int>(share.size());
+  if (options.bind == "own" && pool.spin) pool.cpus = share;
+  return pool;
+}
+
+uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank) {
+  const ModelConfig& config = checkpoint.config();
+  uint64_t bytes = 0;
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    for (const int32_t expert : placement.experts_of(layer, rank)) {
+      for (const TensorRole role :
+           {TensorRole::kExpertGate, TensorRole::kExpertUp, TensorRole::kExpertDown}) {
+        bytes += checkpoint.range({role, layer, expert}).size_bytes;
+      }
+    }
+  }
+  if (rank == 0) bytes += checkpoint.summary().total_bytes - checkpoint.summary().expert_bytes;
+  return bytes;
+}
+
+}  // namespace colibri

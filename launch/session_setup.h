@@ -1,0 +1,33 @@
+// Small decisions of a session, each a pure function of options.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "kernels/ops.h"
+#include "launch/rank_context.h"
+#include "launch/run_config.h"
+#include "model/checkpoint.h"
+#include "topology/placement.h"
+
+namespace colibri {
+
+inline constexpr int kDefaultMaxBatch = 16;
+inline constexpr int64_t kStopTimeoutMs = 3000;
+
+// "auto" is f32 on the CPU.
+DType parse_kv_dtype(const std::string& text);
+// "auto" is the best this processor has.
+Isa parse_isa(const std::string& text);
+
+// Threads of this rank: --threads, else its share of the allowed cores.
+ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context);
+
+// Bytes `rank` reads from the checkpoint.
+uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank);
+
+// How long reading may take before a rank counts as stuck: 20 MB/s is a slow network file system.
+inline int64_t load_allowance_ms(uint64_t bytes) { return static_cast<int64_t>(bytes / 20000); }
+
+}  // namespace colibri
