@@ -1,0 +1,107 @@
+#include "launch/inspect.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "launch/session_setup.h"
+#include "model/checkpoint.h"
+#include "model/weight_loader.h"
+#include "topology/placement_file.h"
+
+namespace colibri {
+namespace {
+
+std::string size_text(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.2f} MB", value / 1e6);
+  return fmt::format("{:.1f} kB", value / 1e3);
+}
+
+std::string attention_text(const AttentionConfig& a) {
+  if (a.kind == AttentionKind::kLatent) {
+    return fmt::format("latent, {} heads, q rank {}, kv rank {}, head {} + {} rotary, value {}",
+                       a.num_heads, a.q_lora_rank, a.kv_lora_rank, a.qk_nope_head_dim,
+                       a.qk_rope_head_dim, a.v_head_dim);
+  }
+  return fmt::format("grouped-query, {} heads, {} kv heads, head {}, rotary {}", a.num_heads,
+                     a.num_kv_heads, a.head_dim, a.rope.rotary_dim);
+}
+
+std::string router_text(const ModelConfig& c) {
+  const RouterConfig& r = c.router;
+  std::string text =
+      fmt::format("{}, top {} of {}", r.score == RouterScore::kSoftmax ? "softmax" : "sigmoid",
+                  c.top_k, c.num_experts);
+  if (r.selection_bias) text += ", selection bias";
+  if (r.num_groups > 1) text += fmt::format(", {} of {} groups", r.top_groups, r.num_groups);
+  if (r.renormalise) text += ", renormalised";
+  if (r.scale != 1) text += fmt::format(", scaled by {}", r.scale);
+  return text;
+}
+
+std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
+  const ModelConfig& c = checkpoint.config();
+  const CheckpointSummary& s = checkpoint.summary();
+  std::string dtypes;
+  for (const std::string& dtype : s.dtypes) dtypes += (dtypes.empty() ? "" : ", ") + dtype;
+  std::string text;
+  const auto line = [&text](const char* name, const std::string& value) {
+    text += fmt::format("{:<12} {}\n", name, value);
+  };
+  line("family", c.family);
+  line("files", fmt::format("{}, {} tensors, {}, stored as {}", s.num_files, s.num_tensors,
+                            size_text(static_cast<int64_t>(s.total_bytes)), dtypes));
+  line("layers", fmt::format("{}, {} of them with experts", c.num_layers, shape.num_moe_layers()));
+  line("hidden", fmt::format("{}, vocabulary {}{}", c.hidden_size, c.vocab_size,
+                             c.tied_embeddings ? ", tied embeddings" : ""));
+  line("attention", attention_text(c.attention));
+  line("router", router_text(c));
+  line("experts",
+       fmt::format("{} a layer, width {}, {} each, {} in all", c.num_experts, c.expert_width,
+                   size_text(shape.expert_bytes),
+                   size_text(shape.expert_bytes * c.num_experts * shape.num_moe_layers())));
+  if (c.shared_width > 0) {
+    line("shared", fmt::format("width {}{}", c.shared_width, c.shared_gate ? ", gated" : ""));
+  }
+  line("other", size_text(shape.coordinator_weight_bytes) + " of weights on the coordinator");
+  line("KV cache", size_text(shape.kv_bytes_per_token) + " a token");
+  line("context", fmt::format("{} positions", c.max_positions));
+  line("fingerprint", checkpoint.fingerprint());
+  for (const std::string& ignored : s.ignored) line("ignored", ignored);
+  return text;
+}
+
+std::string placement_summary(const ModelShape& shape, const RunConfig& config) {
+  PlacementOptions options;
+  options.num_ranks = config.inspect.for_ranks;
+  options.coordinator_experts = config.common.coordinator_experts;
+  const Placement placement =
+      make_placement(parse_placement_option(config.common.placement), shape, options);
+  std::string text;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    const int64_t bytes = placement.num_slots(rank) * shape.expert_bytes +
+                          (rank == 0 ? shape.coordinator_weight_bytes : 0);
+    text += fmt::format("rank {:<7} {} experts, {} of weights{}\n", rank, placement.num_slots(rank),
+                        size_text(bytes), rank == 0 ? ", coordinator" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+int inspect(const RunConfig& config) {
+  const Checkpoint checkpoint = Checkpoint::open(config.common.model);
+  const WeightFormat format = parse_weight_format(config.common.weights);
+  const ModelShape shape =
+      model_shape(checkpoint.config(), kept_dtype(checkpoint.config().checkpoint_dtype, format),
+                  parse_kv_dtype(config.common.kv_dtype));
+  std::string text = shape_text(checkpoint, shape);
+  if (config.inspect.for_ranks > 0) text += placement_summary(shape, config);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace colibri
