@@ -61,7 +61,7 @@ struct RouterConfig {
 };
 
 struct ModelConfig {
-  std::string family;  // model_type
+  std::string family;  // model_type; "deepseek_v3" for kimi_k2
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int num_layers = 0;
@@ -77,6 +77,7 @@ struct ModelConfig {
   RouterConfig router;
   int64_t shared_width = 0;  // 0: no shared expert
   bool shared_gate = false;  // sigmoid(g x) on the shared expert
+  // What dtype or torch_dtype says; Checkpoint::open puts the experts' stored type here.
   DType checkpoint_dtype = DType::kBF16;
   std::vector<int32_t> eos_ids;  // from config.json; generation_config.json wins
   int32_t bos_id = -1;
@@ -94,7 +95,7 @@ std::vector<std::string> supported_families();
 // of the matrices in memory.
 ModelShape model_shape(const ModelConfig& config, DType weight_dtype, DType kv_dtype);
 
-// Sampling defaults from generation_config.json; a missing file gives the defaults below.
+// Sampling defaults from generation_config.json; a missing file or key gives the defaults below.
 struct GenerationDefaults {
   bool do_sample = false;
   float temperature = 1;
@@ -102,6 +103,9 @@ struct GenerationDefaults {
   int top_k = 0;  // 0: off
   float min_p = 0;
   std::vector<int32_t> eos_ids;  // empty: take config.json's
+  // "repetition_penalty 1.05": keys of the file that change sampling and are not applied, for a
+  // warning.
+  std::vector<std::string> not_applied;
 };
 GenerationDefaults read_generation_defaults(const std::filesystem::path& model_dir);
 
