@@ -1,0 +1,25 @@
+// Which files of a Hugging Face directory hold the weights.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace colibri {
+
+struct WeightFiles {
+  std::vector<std::filesystem::path> paths;  // sorted by file name
+  // Of the index, sorted by tensor name: tensor, index into paths. Empty without an index.
+  std::vector<std::pair<std::string, int>> weight_map;
+};
+
+// Fails unless `dir` is a directory: kEnvironment with the command that downloads it for an
+// org/name, kUnsupported for a .colibri file.
+void require_model_directory(const std::filesystem::path& dir);
+
+// From model.safetensors.index.json, else the single model.safetensors. Every named file exists.
+// Errors: kInput naming the file, and what the directory holds if it has neither.
+WeightFiles find_weight_files(const std::filesystem::path& dir);
+
+}  // namespace colibri
