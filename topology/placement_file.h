@@ -29,7 +29,7 @@ enum class PlacementKind : uint8_t { kContiguous, kRoundRobin, kRandom, kFile };
 
 struct PlacementChoice {
   PlacementKind kind = PlacementKind::kContiguous;
-  uint64_t seed = 0;           // kRandom
+  uint64_t seed = 0;                // kRandom
   std::filesystem::path path = {};  // kFile
 };
 

@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <random>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/topology/shapes.h"
 
 namespace colibri {
@@ -33,19 +32,6 @@ std::string valid_with(const std::string& old_text, const std::string& new_text)
 
 Placement parse(const std::string& text) { return parse_placement(text, "p.json", small_shape()); }
 
-// A file that goes with the test.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("colibri_" + std::to_string(std::random_device()()) + "_" + name)) {}
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST(PlacementFileTest, SlotsFollowTheOrderOfTheFile) {
   const Placement placement = parse(kValid);
   ASSERT_EQ(placement.slots_of(1, 0).size(), 1u);
@@ -62,22 +48,23 @@ TEST(PlacementFileTest, TextRoundTrips) {
 }
 
 TEST(PlacementFileTest, FileRoundTripsAndLeavesNoPartialFile) {
-  const TemporaryFile file("placement.json");
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "placement.json";
   const ModelShape shape = small_shape();
   const Placement placement = round_robin_placement(shape, {.num_ranks = 3});
-  write_placement(file.path(), placement, shape);
-  EXPECT_EQ(read_placement(file.path(), shape), placement);
-  EXPECT_FALSE(std::filesystem::exists(file.path().string() + ".partial"));
+  write_placement(file, placement, shape);
+  EXPECT_EQ(read_placement(file, shape), placement);
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".partial"));
 }
 
 TEST(PlacementFileTest, FileThatCannotBeReadOrWrittenIsNamed) {
-  const TemporaryFile file("absent.json");
-  EXPECT_ERROR(read_placement(file.path(), small_shape()), kEnvironment, file.path().string());
-  EXPECT_ERROR(read_placement(std::filesystem::temp_directory_path(), small_shape()), kEnvironment,
-               "is not a file");
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "absent.json";
+  EXPECT_ERROR(read_placement(file, small_shape()), kEnvironment, file.string());
+  EXPECT_ERROR(read_placement(folder.path(), small_shape()), kEnvironment, "is not a file");
   const Placement placement = contiguous_placement(small_shape(), {.num_ranks = 1});
-  EXPECT_ERROR(write_placement(file.path() / "below" / "p.json", placement, small_shape()),
-               kEnvironment, "cannot write");
+  EXPECT_ERROR(write_placement(file / "below" / "p.json", placement, small_shape()), kEnvironment,
+               "cannot write");
 }
 
 TEST(PlacementFileTest, AnotherModelIsRefusedAndBothAreNamed) {
@@ -183,9 +170,9 @@ TEST(PlacementOptionTest, MakesWhatWasAskedFor) {
 }
 
 TEST(PlacementOptionTest, FileIsHeldAgainstTheRun) {
-  const TemporaryFile file("for_two.json");
-  std::ofstream(file.path()) << kValid;
-  const PlacementChoice choice = parse_placement_option(file.path().string());
+  const TemporaryFolder folder;
+  const auto file = folder.write("for_two.json", kValid);
+  const PlacementChoice choice = parse_placement_option(file.string());
   EXPECT_EQ(make_placement(choice, small_shape(), {.num_ranks = 2}), parse(kValid));
   EXPECT_ERROR(make_placement(choice, small_shape(), {.num_ranks = 3}), kInput,
                "placement is for 2 ranks, this run has 3");
