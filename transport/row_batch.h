@@ -1,9 +1,8 @@
 // The row message, coordinator -> worker, and the result message back: plain structs that both
 // sides parse. docs/wire.md is the same in words.
 //
-//   row message     RowHeader | pair_begin int32 [num_rows + 1] | slot int32 [num_pairs] | zero
-//   padding to 64
-//                   | payload [num_rows, H]
+//   row message     RowHeader | pair_begin int32 [num_rows + 1] | slot int32 [num_pairs]
+//                   | padding to a multiple of 64, not read | payload [num_rows, H]
 //   result message  RowHeader (kind kResults, num_rows == num_pairs) | payload [num_pairs, H]
 //
 // A row is one (token, destination rank) pair; pair_begin[i] .. pair_begin[i+1] are the slots it
@@ -45,7 +44,8 @@ static_assert(std::is_trivially_copyable_v<RowHeader>);
 static_assert(offsetof(RowHeader, epoch) == 8 && offsetof(RowHeader, step) == 16);
 static_assert(offsetof(RowHeader, layer) == 24 && offsetof(RowHeader, payload_bytes) == 40);
 
-// Offsets and total of a row message, out of one walk.
+// Offsets and total of a row message, out of one walk. Fails with kInternal for negative counts and
+// past 2^62 bytes.
 struct RowMessageLayout {
   size_t pair_begin, slots, payload, total_bytes;
 };
@@ -54,8 +54,8 @@ RowMessageLayout row_message_layout(int64_t num_rows, int64_t num_pairs, int64_t
 // A parsed row message; points into the message.
 struct RowMessageView {
   const RowHeader* header = nullptr;
-  std::span<const int32_t> pair_begin;  // [num_rows + 1]
-  std::span<const int32_t> slots;       // [num_pairs]
+  std::span<const int32_t> pair_begin;  // [num_rows + 1]; results: empty
+  std::span<const int32_t> slots;       // [num_pairs]; results: empty
   const std::byte* payload = nullptr;   // [num_rows, H], 64-byte aligned if the message is
 };
 
@@ -65,12 +65,13 @@ struct RowExpectation {
   uint32_t epoch = 0;
   int32_t hidden_size = 0;
   int32_t num_layers = 0;
-  int64_t max_rows = 0, max_pairs = 0;
+  int64_t max_rows = 0, max_pairs = 0;  // results hold at most max_pairs rows
 };
 
-// Checks everything before use: size, magic, version, kind, epoch, counts, monotone pair_begin,
-// slots >= 0. Fails with kInput naming rank `from`, the field, what came and what was wanted.
-// `message` must be 8-byte aligned.
+// Checks everything before use: size, magic, version, kind, type, epoch, source (rows come from the
+// coordinator that asks), layer, counts, monotone pair_begin, slots >= 0; the upper bound of a slot
+// is the worker's, which knows its list. Fails with kInput naming rank `from`, the field, what came
+// and what was wanted. `message` must be 8-byte aligned (kInternal).
 RowMessageView parse_row_message(std::span<const std::byte> message, int from,
                                  const RowExpectation& want);
 

@@ -4,21 +4,25 @@
 // time, and wait() ends at its deadline or when a peer is dead. Between one pair of ranks, messages
 // of one channel arrive in the order they were posted; a receive takes the next message of its
 // channel that was sent under the receiver's current epoch, and may be shorter than its capacity.
+// A message of a later epoch is kept until the receiver's epoch gets there. A rank may send to
+// itself. A done send means that its buffer is free, not that the peer has read it.
 //
 // Local (ranks are threads), MPI (host memory) and NCCL (device memory) implement this and pass one
 // test suite, tests/transport/transport_suite.h.
 //
 // Threads: one thread uses a Transport; each rank has its own object.
 // Errors:  kInternal for a message larger than the posted capacity (both sizes, peer and channel
-// named) and for
-//          a rank outside [0, size) or this rank itself; kRankLost when a peer that a wait needs is
-//          dead; kTimeout from wait().
+//          named), for a rank outside [0, size), and for a group that set_epoch() abandoned;
+//          kUnsupported for a send the carrier cannot take in one message (MPI: 2^31 - 1 bytes);
+//          kRankLost when a peer that test() or wait() needs is dead; kTimeout from wait().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -49,7 +53,9 @@ struct Group {
   std::span<const RecvOp> recvs;
 };
 
-// A posted group. Cheap to copy; valid until wait() or a true test() has returned for it.
+// A posted group. Cheap to copy. Valid until take_received_bytes(), or, for a group without
+// receives, until wait() or a true test() has returned for it. Asking for a group that is already
+// done is legal: test() stays true.
 struct Pending {
   uint64_t id = 0;
 };
@@ -66,33 +72,42 @@ class Transport {
   // `stream`; host transports ignore the stream, which may be null. Never blocks.
   virtual Pending post(const Group& group, Stream* stream) = 0;
 
-  // True once every operation of the group is complete; the group is then gone, and received_bytes
-  // tells the real size of each receive, in the order of group.recvs, until the next call of test
-  // or wait. Never blocks.
+  // True once every operation of the group is complete. Never blocks. Fails as wait() does for a
+  // dead peer or a message too large, so that a loop of test() notices a loss at once.
   virtual bool test(const Pending& pending) = 0;
 
   // Waits for all groups. On time-out makes one full pass more, then fails with kTimeout naming the
   // ranks and channels still pending, `what` and the time waited. With a dead peer among the
-  // pending operations fails with kRankLost naming it and `what`. After a failure the groups are
-  // abandoned: their buffers must live until the transport is destroyed or the epoch has moved on.
+  // pending operations fails with kRankLost naming it and `what`; what it sent before it died is
+  // still received. After a failure the unfinished groups are abandoned: their buffers stay alive
+  // and unused until the transport is destroyed, and the order on their channels is undefined
+  // until the epoch moves on.
   virtual void wait(std::span<const Pending> all, const Deadline& deadline,
                     const std::string& what) = 0;
 
-  // Real sizes of the group's receives, in order; forgets the group. Call once after wait() or a true
-  // test() for groups with receives; groups without receives are forgotten by those two.
+  // Real sizes of the group's receives, in the order of group.recvs; forgets the group. Call once
+  // after wait() or a true test() for each group with receives.
   virtual std::vector<size_t> take_received_bytes(const Pending& pending) = 0;
 
   // Moves messages along. Called between pieces of work.
   virtual void progress() = 0;
 
-  // Messages of other epochs are dropped from now on; receives still posted are abandoned.
+  // Messages of earlier epochs are dropped from now on; groups still posted are abandoned, as after
+  // a failed wait(). Epochs never go back.
   virtual void set_epoch(uint32_t epoch) = 0;
   virtual uint32_t epoch() const = 0;
 
   // Ranks known to be dead, ascending. Death is final.
   virtual std::vector<int> dead_ranks() = 0;
-  // Treats `rank` as dead from now on.
+  // Treats `rank` as dead from now on; a process on this machine is killed, so that it cannot write
+  // late messages.
   virtual void declare_dead(int rank) = 0;
+
+  // Keeps `memory` until the transport is destroyed: where buffers of a failed wait() go.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+
+ private:
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace colibri

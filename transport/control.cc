@@ -1,0 +1,139 @@
+#include "transport/control.h"
+
+#include <algorithm>
+
+namespace colibri {
+namespace {
+
+template <class Got, class... Want>
+[[noreturn]] void refuse(int from, const char* field, Got got, const Want&... want) {
+  fail(ErrorKind::kInput, "control message from rank ", from, ": ", field, " is ", got, ", want ",
+       want...);
+}
+
+// Size of the body of a kind; 0 for a kind that does not exist.
+size_t body_bytes_of(ControlKind kind) {
+  switch (kind) {
+    case ControlKind::kHello:
+      return sizeof(HelloBody);
+    case ControlKind::kStatus:
+      return sizeof(StatusBody);
+    case ControlKind::kBegin:
+      return sizeof(BeginBody);
+    case ControlKind::kStop:
+      return sizeof(StopBody);
+    case ControlKind::kPing:
+      return sizeof(PingBody);
+    case ControlKind::kPong:
+      return sizeof(PongBody);
+    case ControlKind::kLoadProgress:
+      return sizeof(LoadProgressBody);
+    case ControlKind::kWorkerStats:
+      return sizeof(WorkerStatsBody);
+  }
+  return 0;
+}
+
+void check_status(const StatusBody& status, int from) {
+  if (status.is_error > 1) refuse(from, "is_error", status.is_error, "0 or 1");
+  constexpr auto kLastKind = static_cast<uint32_t>(ErrorKind::kInternal);
+  if (status.error_kind > kLastKind) {
+    refuse(from, "error_kind", status.error_kind, "[0, ", kLastKind, "]");
+  }
+}
+
+void check_hello(const HelloBody& hello, int from) {
+  const auto* end = std::find(std::begin(hello.backend), std::end(hello.backend), '\0');
+  if (end == std::end(hello.backend)) {
+    refuse(from, "backend", "not terminated", "at most 15 characters");
+  }
+  if (hello.pid <= 0) refuse(from, "pid", hello.pid, "above 0");
+}
+
+void check_begin(const BeginBody& begin, int from) {
+  if (begin.hidden_size <= 0) refuse(from, "hidden_size", begin.hidden_size, "above 0");
+  if (begin.num_layers <= 0) refuse(from, "num_layers", begin.num_layers, "above 0");
+  if (begin.top_k <= 0) refuse(from, "top_k", begin.top_k, "above 0");
+  if (begin.max_tokens <= 0) refuse(from, "max_tokens", begin.max_tokens, "above 0");
+}
+
+void check_progress(const LoadProgressBody& progress, int from) {
+  if (progress.loaded_bytes > progress.total_bytes) {
+    refuse(from, "loaded_bytes", progress.loaded_bytes, "at most total_bytes, ",
+           progress.total_bytes);
+  }
+}
+
+void check_body(const ControlView& view, int from) {
+  switch (view.kind()) {
+    case ControlKind::kHello:
+      return check_hello(view.as<HelloBody>(), from);
+    case ControlKind::kStatus:
+      return check_status(view.as<StatusBody>(), from);
+    case ControlKind::kBegin:
+      return check_begin(view.as<BeginBody>(), from);
+    case ControlKind::kLoadProgress:
+      return check_progress(view.as<LoadProgressBody>(), from);
+    case ControlKind::kStop:
+    case ControlKind::kPing:
+    case ControlKind::kPong:
+    case ControlKind::kWorkerStats:
+      return;
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,
+                                            std::string_view text) {
+  ControlHeader out = header;
+  check(out.body_bytes == body_bytes_of(out.kind), "control body of ", out.body_bytes, " bytes");
+  const size_t front = sizeof out + out.body_bytes;
+  text = text.substr(0, kMaxControlBytes - front);
+  out.text_bytes = static_cast<uint32_t>(text.size());
+  std::vector<std::byte> message(front + text.size());
+  std::memcpy(message.data(), &out, sizeof out);
+  std::memcpy(message.data() + sizeof out, body, out.body_bytes);
+  if (!text.empty()) std::memcpy(message.data() + front, text.data(), text.size());
+  return message;
+}
+
+ControlView parse_control(std::span<const std::byte> message, int from, uint32_t epoch) {
+  ControlView view;
+  if (message.size() < sizeof view.header || message.size() > kMaxControlBytes) {
+    refuse(from, "size", message.size(), "[", sizeof view.header, ", ", kMaxControlBytes, "]");
+  }
+  std::memcpy(&view.header, message.data(), sizeof view.header);
+  const ControlHeader& header = view.header;
+  if (header.magic != kControlMagic) refuse(from, "magic", header.magic, kControlMagic);
+  if (header.version != kControlVersion) {
+    refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
+  }
+  const size_t body_bytes = body_bytes_of(header.kind);
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 8]");
+  if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
+  if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
+  if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);
+  const size_t rest = message.size() - sizeof header;
+  if (rest < body_bytes || header.text_bytes != rest - body_bytes) {
+    refuse(from, "text_bytes", header.text_bytes, "what is left of ", message.size(), " bytes");
+  }
+  view.body = message.data() + sizeof header;
+  view.text = {reinterpret_cast<const char*>(view.body + body_bytes), header.text_bytes};
+  check_body(view, from);
+  return view;
+}
+
+std::vector<std::byte> encode_error(int source_rank, uint32_t epoch, const ErrorInfo& error) {
+  return encode_control(source_rank, epoch,
+                        StatusBody{.is_error = 1, .error_kind = static_cast<uint32_t>(error.kind)},
+                        error.message);
+}
+
+ErrorInfo error_of(const ControlView& status) {
+  const auto body = status.as<StatusBody>();
+  check(body.is_error == 1, "a status without an error has no error");
+  return {static_cast<ErrorKind>(body.error_kind), std::string(status.text)};
+}
+
+}  // namespace colibri
