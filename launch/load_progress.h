@@ -4,13 +4,13 @@
 // own pieces of work and, in finish(), until every worker is done.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <vector>
 
-#include "base/progress.h"
 #include "launch/rank_context.h"
 
 namespace colibri {
@@ -38,8 +38,7 @@ class LoadProgress {
   uint64_t loaded_bytes_ = 0, total_bytes_;
   std::chrono::steady_clock::time_point last_sent_;
   std::vector<Peer> peers_;
-  std::vector<Sent> sent_;
-  std::unique_ptr<Progress> display_;
+  std::deque<Sent> sent_;
 };
 
 }  // namespace colibri

@@ -33,7 +33,8 @@ class Worker {
 
   // Serves until every coordinator has stopped. Errors: kRankLost when a coordinator dies; kInput
   // when a message is malformed.
-  void run(Stream& stream);
+  // is malformed. Returns the exit code that the last coordinator asked for.
+  int run(Stream& stream);
 
   const WorkerTotals& totals() const { return totals_; }
 

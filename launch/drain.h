@@ -1,0 +1,2 @@
+#pragma once
+namespace colibri { inline bool drain_requested() { return false; } }
