@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from variants import COMMON, Variant
+from variant import COMMON, Variant
 
 GAINS = {"lm_head": 2.0, "gate.weight": 2.5, "q_proj": 1.6, "k_proj": 1.6}
 # Released checkpoints keep this tensor in f32 whatever the others are.

@@ -11,7 +11,6 @@ from transformers import AutoConfig
 
 import checkpoint
 import config_key_cases as key_cases
-import expectations as oracle
 
 BASES = (
     "qwen3_moe_split",
@@ -138,7 +137,12 @@ def write_family(path, directory, base, base_logits, entries):
     }
     lines = ["{"]
     lines += [f'  "{key}": {json.dumps(value)},' for key, value in head.items()]
-    lines += ['  "cases": [', ",\n".join("    " + json.dumps(entry) for entry in entries), "  ]", "}"]
+    lines += [
+        '  "cases": [',
+        ",\n".join("    " + json.dumps(entry) for entry in entries),
+        "  ]",
+        "}",
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     counts = {}
     for entry in entries:

@@ -22,7 +22,10 @@ def make_demo(demo: Path, models: Path):
     entries = []
     for text in PROMPTS:
         values, logits = oracle.expectations(model, tokenizer(text)["input_ids"], NUM_GREEDY)
-        if oracle.greedy_by_generate(model, values["prompt_ids"], NUM_GREEDY) != values["greedy_ids"]:
+        if (
+            oracle.greedy_by_generate(model, values["prompt_ids"], NUM_GREEDY)
+            != values["greedy_ids"]
+        ):
             raise RuntimeError(f"demo, prompt {text!r}: generate() gives other ids")
         entry = {"prompt": text, "greedy_text": tokenizer.decode(values["greedy_ids"]), **values}
         if text == LOGITS_PROMPT:

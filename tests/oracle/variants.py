@@ -4,33 +4,8 @@ Sizes are awkward on purpose: expert counts that 2, 3 and 5 ranks do not divide,
 multiple of 16, head_dim unlike hidden/heads. Epsilons are large, so that a wrong one shows.
 """
 
-from dataclasses import dataclass, field
-
-
-@dataclass
-class Variant:
-    name: str
-    model_type: str
-    config: dict  # constructor arguments of the family's configuration class
-    covers: list  # words, copied into expected.json
-    prompt_tokens: int = 80  # more than 64: attention then spans two tiles
-    dtype: str = "float32"  # of the stored tensors
-    num_shards: int = 1
-    packed: bool = False  # experts as `experts.gate_up_proj` [E, 2I, H] instead of one tensor a matrix
-    legacy: bool = False  # config.json with the keys of transformers 4.x, as released checkpoints have
-    legacy_extra: dict = field(default_factory=dict)  # keys that only released files have
-    extra_tensors: tuple = ()  # of "mtp_layer", "inv_freq", "tied_head"
-    correction_bias: tuple = (0.0, 0.0)  # mean and spread of e_score_correction_bias
-    eos_ids: tuple = (2, 5)  # written to generation_config.json
-
-
-COMMON = {
-    "num_hidden_layers": 3,
-    "max_position_embeddings": 256,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": None,
-}
+from variant import Variant
+from variants_sigmoid import DEEPSEEK_V3, GLM4_MOE
 
 QWEN3_MOE = [
     Variant(
@@ -189,7 +164,12 @@ OLMOE = [
         },
         legacy=True,
         legacy_extra={"rope_scaling": None},
-        covers=["clip_qkv", "q/k norm over the full width", "raw top-k weights", "KV heads = heads"],
+        covers=[
+            "clip_qkv",
+            "q/k norm over the full width",
+            "raw top-k weights",
+            "KV heads = heads",
+        ],
     ),
     Variant(
         name="olmoe_bias",
@@ -211,224 +191,11 @@ OLMOE = [
         prompt_tokens=13,
         dtype="bfloat16",
         num_shards=2,
-        covers=["q/k/v/o bias", "grouped KV with full-width k norm", "tied embeddings", "linear rope"],
-    ),
-]
-
-DEEPSEEK_V3 = [
-    Variant(
-        name="deepseek_v3_groups",
-        model_type="deepseek_v3",
-        config={
-            "vocab_size": 96,
-            "hidden_size": 44,
-            "intermediate_size": 36,
-            "moe_intermediate_size": 10,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "q_lora_rank": 24,
-            "kv_lora_rank": 20,
-            "qk_nope_head_dim": 12,
-            "qk_rope_head_dim": 8,
-            "v_head_dim": 10,
-            "n_routed_experts": 12,
-            "n_shared_experts": 1,
-            "num_experts_per_tok": 4,
-            "n_group": 4,
-            "topk_group": 2,
-            "first_k_dense_replace": 1,
-            "norm_topk_prob": True,
-            "routed_scaling_factor": 2.5,
-            "rms_norm_eps": 1e-2,
-            "rope_interleave": True,
-            "rope_parameters": {
-                "rope_theta": 10000.0,
-                "rope_type": "yarn",
-                "factor": 4.0,
-                "original_max_position_embeddings": 32,
-                "beta_fast": 32,
-                "beta_slow": 1,
-                "mscale": 0.8,
-                "mscale_all_dim": 1.2,
-            },
-        },
-        legacy=True,
-        legacy_extra={
-            "scoring_func": "sigmoid",
-            "topk_method": "noaux_tc",
-            "moe_layer_freq": 1,
-            "num_nextn_predict_layers": 1,
-        },
-        extra_tensors=("mtp_layer",),
-        correction_bias=(0.0, 0.5),
         covers=[
-            "latent attention with q_lora_rank",
-            "groups and selection bias",
-            "yarn with mscale and mscale_all_dim",
-            "interleaved rope",
-            "dense first layer",
-            "surplus prediction layer",
-            "latent norms with eps 1e-6",
-        ],
-    ),
-    Variant(
-        name="deepseek_v3_plain",
-        model_type="deepseek_v3",
-        config={
-            "vocab_size": 96,
-            "hidden_size": 40,
-            "intermediate_size": 48,
-            "moe_intermediate_size": 20,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 3,
-            "q_lora_rank": None,
-            "kv_lora_rank": 24,
-            "qk_nope_head_dim": 8,
-            "qk_rope_head_dim": 12,
-            "v_head_dim": 14,
-            "n_routed_experts": 7,
-            "n_shared_experts": 2,
-            "num_experts_per_tok": 3,
-            "n_group": 1,
-            "topk_group": 1,
-            "first_k_dense_replace": 2,
-            "norm_topk_prob": False,
-            "routed_scaling_factor": 1.3,
-            "rope_interleave": False,
-            "attention_bias": True,
-            "num_mtp_layers": 0,
-            "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
-        },
-        prompt_tokens=70,
-        dtype="bfloat16",
-        num_shards=3,
-        correction_bias=(0.1, 0.4),
-        covers=[
-            "q_lora_rank null",
-            "rope not interleaved",
-            "attention_bias",
-            "two shared experts",
-            "raw sigmoid weights",
-            "one group",
-            "two dense layers",
-        ],
-    ),
-    Variant(
-        name="deepseek_v3_negative",
-        model_type="deepseek_v3",
-        config={
-            "vocab_size": 96,
-            "hidden_size": 36,
-            "intermediate_size": 48,
-            "moe_intermediate_size": 18,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "q_lora_rank": 16,
-            "kv_lora_rank": 16,
-            "qk_nope_head_dim": 8,
-            "qk_rope_head_dim": 4,
-            "v_head_dim": 16,
-            "n_routed_experts": 10,
-            "n_shared_experts": 1,
-            "num_experts_per_tok": 3,
-            "n_group": 5,
-            "topk_group": 2,
-            "first_k_dense_replace": 0,
-            "norm_topk_prob": True,
-            "routed_scaling_factor": 1.0,
-            "tie_word_embeddings": True,
-            "num_mtp_layers": 0,
-            "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
-        },
-        prompt_tokens=11,
-        packed=True,
-        correction_bias=(-1.4, 0.3),
-        covers=[
-            "all selection scores negative: a dropped group is -inf, not 0",
-            "packed experts with 2I = H",
-            "no dense layer",
+            "q/k/v/o bias",
+            "grouped KV with full-width k norm",
             "tied embeddings",
-        ],
-    ),
-]
-
-GLM4_MOE = [
-    Variant(
-        name="glm4_moe_partial",
-        model_type="glm4_moe",
-        config={
-            "vocab_size": 96,
-            "hidden_size": 40,
-            "intermediate_size": 44,
-            "moe_intermediate_size": 20,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "n_routed_experts": 7,
-            "n_shared_experts": 1,
-            "num_experts_per_tok": 3,
-            "first_k_dense_replace": 1,
-            "norm_topk_prob": True,
-            "routed_scaling_factor": 1.0,
-            "use_qk_norm": True,
-            "attention_bias": True,
-            "partial_rotary_factor": 0.5,
-        },
-        legacy=True,
-        legacy_extra={"rope_scaling": None, "num_nextn_predict_layers": 1},
-        extra_tensors=("mtp_layer",),
-        correction_bias=(0.0, 0.4),
-        covers=[
-            "partial rotary",
-            "q/k norm",
-            "q/k/v bias",
-            "selection bias",
-            "shared expert without gate",
-            "surplus prediction layer",
-        ],
-    ),
-    Variant(
-        name="glm4_moe_groups",
-        model_type="glm4_moe",
-        config={
-            "vocab_size": 96,
-            "hidden_size": 48,
-            "intermediate_size": 40,
-            "moe_intermediate_size": 20,
-            "num_hidden_layers": 4,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 1,
-            "n_routed_experts": 9,
-            "n_shared_experts": 2,
-            "num_experts_per_tok": 4,
-            "n_group": 3,
-            "topk_group": 2,
-            "first_k_dense_replace": 2,
-            "norm_topk_prob": False,
-            "routed_scaling_factor": 2.5,
-            "rms_norm_eps": 4e-3,
-            "use_qk_norm": False,
-            "tie_word_embeddings": True,
-            "num_mtp_layers": 0,
-            "rope_parameters": {
-                "rope_theta": 10000.0,
-                "rope_type": "yarn",
-                "factor": 2.0,
-                "original_max_position_embeddings": 24,
-                "partial_rotary_factor": 0.75,
-            },
-        },
-        prompt_tokens=30,
-        dtype="bfloat16",
-        num_shards=3,
-        correction_bias=(0.0, 0.4),
-        covers=[
-            "groups and selection bias",
-            "head_dim absent",
-            "one KV head",
-            "partial rotary 0.75 with yarn",
-            "tied embeddings",
-            "raw sigmoid weights, scaled",
+            "linear rope",
         ],
     ),
 ]
