@@ -59,16 +59,22 @@ void Bpe::add_merges(const TextList& merges) {
   while (num_slots < 2 * count) num_slots *= 2;
   merges_.assign(num_slots, Merge{kFree, 0, kNoToken});
   std::string merged;
+  int32_t merged_id = kNoToken;
   for (size_t rank = 0; rank < count; ++rank) {
     const std::string_view left = merges.at(2 * rank), right = merges.at(2 * rank + 1);
-    merged.assign(left).append(right);
     const uint64_t key = pair_key(id_of_merge_part(vocab_, left, rank),
                                   id_of_merge_part(vocab_, right, rank));
+    merged.assign(left).append(right);
+    // Vocabularies are mostly written in merge order: the next id saves a search.
+    const int32_t guess = merged_id + 1;
+    merged_id = vocab_.has(guess) && vocab_.text_of(guess) == merged
+                    ? guess
+                    : id_of_merge_part(vocab_, merged, rank);
     size_t slot = slot_hash(key) & (num_slots - 1);
     while (merges_[slot].pair != kFree && merges_[slot].pair != key) {
       slot = (slot + 1) & (num_slots - 1);
     }
-    merges_[slot] = {key, static_cast<uint32_t>(rank), id_of_merge_part(vocab_, merged, rank)};
+    merges_[slot] = {key, static_cast<uint32_t>(rank), merged_id};
   }
 }
 

@@ -37,7 +37,10 @@ class TokenTable {
   struct Entry {
     uint32_t begin, num_bytes;
     int32_t id;
+  };
+  struct Slot {
     uint32_t hash;
+    int32_t entry;  // -1: free
   };
   std::string_view text_at(int32_t entry) const {
     const Entry& e = entries_[static_cast<size_t>(entry)];
@@ -49,7 +52,7 @@ class TokenTable {
 
   std::string bytes_;
   std::vector<Entry> entries_;
-  std::vector<int32_t> slots_;        // entry or -1, a power of two, at most half full
+  std::vector<Slot> slots_;           // open addressing, a power of two, at most half full
   std::vector<int32_t> entry_of_id_;  // or -1 for a hole
 };
 

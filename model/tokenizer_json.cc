@@ -7,6 +7,8 @@ namespace colibri {
 namespace tokenizer_json {
 namespace {
 
+constexpr size_t kMaxAddedTokens = 20'000;  // looked through one by one below
+
 void read_model(const View& model, BpeSpec& bpe) {
   const std::string type = model.has("type") ? model.text("type") : "BPE";
   if (type != "BPE") model.refuse("model type \"" + type + "\" (only BPE)");
@@ -52,7 +54,9 @@ void read_added_tokens(const View& section, TokenizerSpec& spec) {
   if (section.is_null()) return;
   std::unordered_set<std::string> contents;
   std::unordered_set<int32_t> ids;
-  for (const View& at : section.items()) {
+  const std::vector<View> items = section.items();
+  if (items.size() > kMaxAddedTokens) section.refuse("more than 20000 added tokens");
+  for (const View& at : items) {
     const auto id = static_cast<int32_t>(at.member("id").integer(0, kMaxTokens - 1));
     AddedTokenSpec token = read_added_token(at, id);
     check_added_token(at, token, spec.bpe.vocab);
@@ -64,8 +68,9 @@ void read_added_tokens(const View& section, TokenizerSpec& spec) {
   }
 }
 
-View section_of(const Json& tree, const char* name, const Json& null) {
-  return View(tree.contains(name) ? tree[name] : null, std::string("tokenizer.json: /") + name);
+View section_of(const JsonValue& tree, const char* name, const JsonValue& null) {
+  const JsonValue* found = tree.find(name);
+  return View(found != nullptr ? *found : null, std::string("tokenizer.json: /") + name);
 }
 
 int32_t num_ids(const TokenizerSpec& spec) {
@@ -93,10 +98,10 @@ void check_ids(const TokenizerSpec& spec) {
 
 TokenizerSpec read_tokenizer(std::string_view text) {
   Document document = read_document(text, "tokenizer.json");
-  const Json& tree = document.tree;
-  const Json null;
+  const JsonValue& tree = document.tree;
+  const JsonValue null;
   TokenizerSpec spec;
-  if (!tree.contains("model")) fail(ErrorKind::kInput, "tokenizer.json has no \"model\"");
+  if (tree.find("model") == nullptr) fail(ErrorKind::kInput, "tokenizer.json has no \"model\"");
   read_model(section_of(tree, "model", null), spec.bpe);
   spec.bpe.vocab = std::move(document.vocab);
   spec.bpe.merges = std::move(document.merges);

@@ -1,34 +1,35 @@
-// For tokenizer_json*.cc only (it pulls in the JSON library): a checked view of a JSON value, the
-// reader that keeps vocabulary and merges out of the JSON tree, and the sections of tokenizer.json.
+// For tokenizer_json*.cc only: a checked view of a JSON value, the reader that keeps vocabulary and
+// merges out of the JSON tree, and the sections of tokenizer.json.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "model/json_value.h"
 #include "model/tokenizer_spec.h"
 
 namespace colibri::tokenizer_json {
-
-using Json = nlohmann::json;
 
 // A value and where it stands ("tokenizer.json: /normalizer/type"). A wrong type or a missing member
 // fails with kInput naming the place.
 class View {
  public:
-  View(const Json& value, std::string where) : value_(&value), where_(std::move(where)) {}
+  View(const JsonValue& value, std::string where) : value_(&value), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
-  bool is_null() const { return value_->is_null(); }
-  bool is_object() const { return value_->is_object(); }
-  bool is_string() const { return value_->is_string(); }
-  bool is_zero() const { return value_->is_number() && value_->get<double>() == 0; }
-  bool has(const char* name) const {
-    return value_->is_object() && value_->contains(name) && !(*value_)[name].is_null();
+  bool is_null() const { return value_->kind == JsonKind::kNull; }
+  bool is_object() const { return value_->kind == JsonKind::kObject; }
+  bool is_string() const { return value_->kind == JsonKind::kString; }
+  bool is_zero() const {
+    return (value_->kind == JsonKind::kInteger || value_->kind == JsonKind::kReal) &&
+           value_->real == 0;
   }
-  View member(const char* name) const;
-  // The members of an array or the values of an object.
+  // True for a member that is there and not null.
+  bool has(const std::string& name) const;
+  View member(const std::string& name) const;
   std::vector<View> items() const;
   std::vector<std::pair<std::string, View>> members() const;
 
@@ -36,8 +37,8 @@ class View {
   bool boolean() const;
   int64_t integer(int64_t low, int64_t high) const;
 
-  std::string text(const char* name) const { return member(name).text(); }
-  bool boolean(const char* name, bool if_absent) const {
+  std::string text(const std::string& name) const { return member(name).text(); }
+  bool boolean(const std::string& name, bool if_absent) const {
     return has(name) ? member(name).boolean() : if_absent;
   }
 
@@ -47,13 +48,13 @@ class View {
   }
 
  private:
-  const Json* value_;
+  const JsonValue* value_;
   std::string where_;
 };
 
 // tokenizer.json with /model/vocab and /model/merges taken out.
 struct Document {
-  Json tree;
+  JsonValue tree;
   TokenTable vocab;
   TextList merges;
 };

@@ -7,6 +7,8 @@
 namespace colibri::tokenizer_json {
 namespace {
 
+constexpr size_t kMaxAddedTokens = 20'000;  // looked through one by one below
+
 AddedTokenSpec* find_token(TokenizerSpec& spec, std::string_view content) {
   for (AddedTokenSpec& token : spec.added_tokens) {
     if (token.content == content) return &token;
@@ -59,7 +61,10 @@ int32_t id_from_name(const View& at, const std::string& name) {
 
 void apply_added_tokens_decoder(const View& config, TokenizerSpec& spec) {
   if (!config.has("added_tokens_decoder")) return;
-  for (const auto& [name, at] : config.member("added_tokens_decoder").members()) {
+  const View section = config.member("added_tokens_decoder");
+  const auto members = section.members();
+  if (members.size() > kMaxAddedTokens) section.refuse("more than 20000 added tokens");
+  for (const auto& [name, at] : members) {
     const int32_t id = id_from_name(at, name);
     const std::string content = at.text("content");
     AddedTokenSpec* token = find_token(spec, content);
@@ -148,7 +153,10 @@ void apply_config(const View& config, TokenizerSpec& spec) {
     named_token(config, name, spec);
   }
   if (config.has("additional_special_tokens")) {
-    for (const View& at : config.member("additional_special_tokens").items()) {
+    const View section = config.member("additional_special_tokens");
+    const std::vector<View> items = section.items();
+    if (items.size() > kMaxAddedTokens) section.refuse("more than 20000 special tokens");
+    for (const View& at : items) {
       apply_named_token(at, spec);
     }
   }

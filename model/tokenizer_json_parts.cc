@@ -5,6 +5,8 @@
 namespace colibri::tokenizer_json {
 namespace {
 
+constexpr size_t kMaxTemplatePieces = 256;
+
 PatternSpec read_pattern(const View& at) {
   const View pattern = at.member("pattern");
   PatternSpec out;
@@ -168,7 +170,7 @@ namespace {
 // The ids of one {"SpecialToken": {"id": NAME}} through special_tokens[NAME].ids.
 std::vector<int32_t> special_token_ids(const View& processor, const View& piece) {
   const std::string name = piece.member("SpecialToken").text("id");
-  const View ids = processor.member("special_tokens").member(name.c_str()).member("ids");
+  const View ids = processor.member("special_tokens").member(name).member("ids");
   std::vector<int32_t> out;
   for (const View& id : ids.items()) {
     out.push_back(static_cast<int32_t>(id.integer(0, kMaxTokens - 1)));
@@ -180,7 +182,9 @@ void read_template(const View& processor, TokenizerSpec& spec) {
   std::vector<int32_t> before, behind;
   bool has_text = false;
   const View single = processor.member("single");
-  for (const View& piece : single.items()) {
+  const std::vector<View> pieces = single.items();
+  if (pieces.size() > kMaxTemplatePieces) single.refuse("a template this long");
+  for (const View& piece : pieces) {
     if (piece.has("SpecialToken")) {
       auto& side = has_text ? behind : before;
       for (const int32_t id : special_token_ids(processor, piece)) side.push_back(id);

@@ -1,9 +1,36 @@
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
 #include "model/tokenizer_json.h"
 
 namespace colibri::tokenizer_json {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxValues = 1'000'000;
+
+JsonValue make(JsonKind kind) {
+  JsonValue value;
+  value.kind = kind;
+  return value;
+}
+
+JsonValue make_integer(int64_t integer) {
+  JsonValue value = make(JsonKind::kInteger);
+  value.integer = integer;
+  value.real = static_cast<double>(integer);
+  value.text = std::to_string(integer);
+  return value;
+}
+
+JsonValue make_real(double real) {
+  JsonValue value = make(JsonKind::kReal);
+  value.real = real;
+  value.text = std::to_string(real);
+  return value;
+}
 
 // Builds the tree from the parser's events, but writes vocabulary and merges straight to their
 // tables: as tree nodes they would take most of the loading time.
@@ -11,15 +38,19 @@ class Reader : public nlohmann::json_sax<Json> {
  public:
   Reader(Document& out, std::string_view file) : out_(out), file_(file) {}
 
-  bool null() override { return value(Json()); }
-  bool boolean(bool v) override { return value(Json(v)); }
-  bool number_float(double v, const std::string&) override { return value(Json(v)); }
+  bool null() override { return value(make(JsonKind::kNull)); }
+  bool boolean(bool v) override {
+    JsonValue out = make(JsonKind::kBool);
+    out.boolean = v;
+    return value(std::move(out));
+  }
+  bool number_float(double v, const std::string&) override { return value(make_real(v)); }
   bool number_integer(int64_t v) override {
-    return mode_ == Mode::kVocab ? token(v) : value(Json(v));
+    return mode_ == Mode::kVocab ? token(v) : value(make_integer(v));
   }
   bool number_unsigned(uint64_t v) override {
-    if (mode_ == Mode::kVocab) return token(v > INT64_MAX ? INT64_MAX : static_cast<int64_t>(v));
-    return value(Json(v));
+    if (v > INT64_MAX && mode_ != Mode::kVocab) return value(make_real(static_cast<double>(v)));
+    return number_integer(v > INT64_MAX ? INT64_MAX : static_cast<int64_t>(v));
   }
   bool string(std::string& v) override {
     if (mode_ == Mode::kMerges) return merge(v);
@@ -28,7 +59,9 @@ class Reader : public nlohmann::json_sax<Json> {
       ++num_parts_;
       return true;
     }
-    return value(Json(std::move(v)));
+    JsonValue out = make(JsonKind::kString);
+    out.text = std::move(v);
+    return value(std::move(out));
   }
   bool binary(Json::binary_t&) override { return false; }
 
@@ -39,10 +72,10 @@ class Reader : public nlohmann::json_sax<Json> {
       mode_ = Mode::kVocab;
       return true;
     }
-    return open(Json::object());
+    return open(JsonKind::kObject);
   }
   bool key(std::string& name) override {
-    if (mode_ == Mode::kTree && stack_.back()->contains(name)) {
+    if (mode_ == Mode::kTree && !names_.back().insert(name).second) {
       fail(ErrorKind::kInput, file_, ": the name \"", name, "\" appears twice in one object");
     }
     key_ = std::move(name);
@@ -54,8 +87,7 @@ class Reader : public nlohmann::json_sax<Json> {
       mode_ = Mode::kTree;
       return true;
     }
-    stack_.pop_back();
-    return true;
+    return close();
   }
   bool start_array(size_t) override {
     if (mode_ == Mode::kMerges) {
@@ -68,7 +100,7 @@ class Reader : public nlohmann::json_sax<Json> {
       mode_ = Mode::kMerges;
       return true;
     }
-    return open(Json::array());
+    return open(JsonKind::kArray);
   }
   bool end_array() override {
     if (mode_ == Mode::kMergePair) {
@@ -77,7 +109,7 @@ class Reader : public nlohmann::json_sax<Json> {
     } else if (mode_ == Mode::kMerges) {
       mode_ = Mode::kTree;
     } else {
-      stack_.pop_back();
+      close();
     }
     return true;
   }
@@ -90,7 +122,7 @@ class Reader : public nlohmann::json_sax<Json> {
 
   bool is_at_model_member(std::string_view name) const {
     return mode_ == Mode::kTree && stack_.size() == 2 && top_key_ == "model" && key_ == name &&
-           stack_.back()->is_object();
+           stack_.back()->kind == JsonKind::kObject;
   }
   [[noreturn]] void fail_merge(const std::string& got) const {
     fail(ErrorKind::kInput, file_, ": /model/merges/", out_.merges.size() / 2, " is ", got,
@@ -122,38 +154,47 @@ class Reader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  Json* place(Json&& v) {
+  JsonValue* place(JsonValue&& v) {
     if (stack_.empty()) {
       out_.tree = std::move(v);
       return &out_.tree;
     }
-    Json& parent = *stack_.back();
-    if (parent.is_array()) {
-      parent.push_back(std::move(v));
-      return &parent.back();
+    if (++num_values_ > kMaxValues) {
+      fail(ErrorKind::kInput, file_, ": more than ", kMaxValues, " values besides the vocabulary");
     }
-    return &(parent[key_] = std::move(v));
+    JsonValue& parent = *stack_.back();
+    if (parent.kind == JsonKind::kObject) parent.keys.push_back(key_);
+    parent.items.push_back(std::move(v));
+    return &parent.items.back();
   }
-  bool value(Json&& v) {
+  bool value(JsonValue&& v) {
     if (mode_ != Mode::kTree) fail_value();
     place(std::move(v));
     return true;
   }
-  bool open(Json&& v) {
+  bool open(JsonKind kind) {
     if (mode_ != Mode::kTree) fail_value();
     if (stack_.size() >= kMaxDepth) {
       fail(ErrorKind::kInput, file_, ": nested deeper than ", kMaxDepth, " levels");
     }
-    stack_.push_back(place(std::move(v)));
+    stack_.push_back(place(make(kind)));
+    names_.emplace_back();
+    return true;
+  }
+
+  bool close() {
+    stack_.pop_back();
+    names_.pop_back();
     return true;
   }
 
   Document& out_;
   std::string_view file_;
   Mode mode_ = Mode::kTree;
-  std::vector<Json*> stack_;
+  std::vector<JsonValue*> stack_;
+  std::vector<std::unordered_set<std::string>> names_;  // of each open value
   std::string key_, top_key_;
-  size_t num_parts_ = 0;
+  size_t num_parts_ = 0, num_values_ = 0;
   bool has_vocab_ = false;
 };
 
@@ -166,59 +207,60 @@ Document read_document(std::string_view text, std::string_view file) {
   Document out;
   Reader reader(out, file);
   if (!Json::sax_parse(text, &reader)) fail(ErrorKind::kInput, file, ": not JSON");
-  if (!out.tree.is_object()) fail(ErrorKind::kInput, file, ": want a JSON object at the top");
+  if (out.tree.kind != JsonKind::kObject) fail(ErrorKind::kInput, file, ": want a JSON object at the top");
   return out;
 }
 
 void View::fail_type(std::string_view want) const {
-  std::string got = value_->dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (got.size() > 60) got = got.substr(0, 60) + "...";
-  fail(ErrorKind::kInput, where_, " is ", got, ", want ", want);
+  fail(ErrorKind::kInput, where_, " is ", value_->describe(), ", want ", want);
 }
 
-View View::member(const char* name) const {
-  if (!value_->is_object()) fail_type("an object");
-  const auto at = value_->find(name);
-  if (at == value_->end()) fail(ErrorKind::kInput, where_, " has no \"", name, "\"");
-  return View(*at, where_ + "/" + name);
+bool View::has(const std::string& name) const {
+  if (value_->kind != JsonKind::kObject) return false;
+  const JsonValue* found = value_->find(name);
+  return found != nullptr && found->kind != JsonKind::kNull;
+}
+
+View View::member(const std::string& name) const {
+  if (value_->kind != JsonKind::kObject) fail_type("an object");
+  const JsonValue* found = value_->find(name);
+  if (found == nullptr) fail(ErrorKind::kInput, where_, " has no \"", name, "\"");
+  return View(*found, where_ + "/" + name);
 }
 
 std::vector<View> View::items() const {
-  if (!value_->is_array()) fail_type("an array");
+  if (value_->kind != JsonKind::kArray) fail_type("an array");
   std::vector<View> out;
-  for (size_t i = 0; i < value_->size(); ++i) {
-    out.emplace_back((*value_)[i], where_ + "/" + std::to_string(i));
+  for (size_t i = 0; i < value_->items.size(); ++i) {
+    out.emplace_back(value_->items[i], where_ + "/" + std::to_string(i));
   }
   return out;
 }
 
 std::vector<std::pair<std::string, View>> View::members() const {
-  if (!value_->is_object()) fail_type("an object");
+  if (value_->kind != JsonKind::kObject) fail_type("an object");
   std::vector<std::pair<std::string, View>> out;
-  for (const auto& [name, value] : value_->items()) {
-    out.emplace_back(name, View(value, where_ + "/" + name));
+  for (size_t i = 0; i < value_->items.size(); ++i) {
+    out.emplace_back(value_->keys[i], View(value_->items[i], where_ + "/" + value_->keys[i]));
   }
   return out;
 }
 
 std::string View::text() const {
-  if (!value_->is_string()) fail_type("a string");
-  return value_->get<std::string>();
+  if (!is_string()) fail_type("a string");
+  return value_->text;
 }
 
 bool View::boolean() const {
-  if (!value_->is_boolean()) fail_type("true or false");
-  return value_->get<bool>();
+  if (value_->kind != JsonKind::kBool) fail_type("true or false");
+  return value_->boolean;
 }
 
 int64_t View::integer(int64_t low, int64_t high) const {
-  const bool is_in_range = value_->is_number_integer() &&
-                           (!value_->is_number_unsigned() || value_->get<uint64_t>() <= INT64_MAX) &&
-                           value_->get<int64_t>() >= low && value_->get<int64_t>() <= high;
-  if (!is_in_range) {
+  if (value_->kind != JsonKind::kInteger || value_->integer < low || value_->integer > high) {
     fail_type("a whole number in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
   }
-  return value_->get<int64_t>();
+  return value_->integer;
 }
 
 }  // namespace colibri::tokenizer_json
