@@ -277,15 +277,18 @@ class MpiRanks : public MpiTransport {
   uint32_t epoch() const override { return carrier_->epoch(); }
   std::vector<int> dead_ranks() override { return carrier_->dead_ranks(); }
   void declare_dead(int rank) override { carrier_->declare_dead(rank); }
-  bool lost() const override { return carrier_->lost(); }
+  bool lost() const override { return has_given_up_ || carrier_->lost(); }
   void finalize(int exit_code) override {
     carrier_->dead_ranks();
+    // A rank that was late does not come to the end either.
+    has_given_up_ = has_given_up_ || exit_code == colibri::exit_code(ErrorKind::kTimeout);
     if (!lost()) finalize_mpi(options_.finalize_timeout_ms, exit_code);
   }
 
  private:
   MpiOptions options_;
   std::unique_ptr<Carrier> carrier_;
+  bool has_given_up_ = false;
 };
 
 }  // namespace

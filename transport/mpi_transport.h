@@ -22,12 +22,14 @@ struct MpiOptions {
 
 class MpiTransport : public Transport {
  public:
-  // A rank was lost or a group abandoned with messages under way: finalize() does nothing and the
-  // process must leave by _exit, since ordinary exit would wait for the lost rank.
+  // A rank was lost, messages are still under way, or the run ended with 4: MPI is not ended, and
+  // the process must leave by _exit.
   virtual bool lost() const = 0;
 
-  // Ends MPI; the last call. All ranks call it, or none. Leaves the process with `exit_code` (4 for
-  // 0) when the others do not come within the timeout. Nothing happens after a loss.
+  // Ends MPI; the last call. All ranks call it, with the code they have agreed on, or none. Leaves
+  // the process with `exit_code` (4 for 0) when the others do not come within the timeout. Does
+  // nothing but make lost() true for exit code 4 (a rank that is lost or late does not come), and
+  // nothing at all after a loss.
   virtual void finalize(int exit_code) = 0;
 };
 
