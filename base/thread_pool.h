@@ -16,7 +16,7 @@ class ThreadPool {
  public:
   struct Options {
     int num_threads = 1;    // the caller included, at least 1
-    std::vector<int> cpus;  // pin thread i to cpus[i]; empty: no pinning
+    std::vector<int> cpus = {};  // pin thread i to cpus[i]; empty: no pinning
     bool spin = true;       // spin briefly for work before sleeping
   };
 

@@ -70,7 +70,4 @@ void check_memory(std::span<const RankMemory> plan, std::span<const NodeMemory> 
 // A table for people, one line a rank and one a node; 1 GB = 1e9 bytes.
 std::string memory_table(std::span<const RankMemory> plan, std::span<const NodeMemory> nodes);
 
-// "512 B", "1.50 MB", "12.3 GB": three digits, 1 KB = 1000 bytes.
-std::string format_bytes(int64_t bytes);
-
 }  // namespace colibri

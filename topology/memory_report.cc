@@ -1,9 +1,9 @@
 // What people see of a memory plan: the table and the error.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "topology/memory_plan.h"
 
 namespace colibri {
@@ -82,18 +82,6 @@ std::string memory_table(std::span<const RankMemory> plan, std::span<const NodeM
             format_bytes(nodes[node].available_bytes) + " available\n";
   }
   return text;
-}
-
-std::string format_bytes(int64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " B";
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  constexpr std::array<const char*, 6> kUnits = {"KB", "MB", "GB", "TB", "PB", "EB"};
-  for (value /= 1000; value >= 999.5 && unit + 1 < kUnits.size(); value /= 1000) ++unit;
-  char digits[16];
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  std::snprintf(digits, sizeof digits, "%.*f", decimals, value);
-  return std::string(digits) + " " + kUnits[unit];
 }
 
 }  // namespace colibri

@@ -146,17 +146,5 @@ TEST(MemoryTableTest, OneLineARankAndOneANode) {
       "here: needs 123 GB of 99.0 GB available\n");
 }
 
-TEST(FormatBytesTest, ThreeDigitsAndAUnit) {
-  EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(999), "999 B");
-  EXPECT_EQ(format_bytes(1000), "1.00 KB");
-  EXPECT_EQ(format_bytes(9995), "10.0 KB");
-  EXPECT_EQ(format_bytes(99'950), "100 KB");
-  EXPECT_EQ(format_bytes(999'499), "999 KB");
-  EXPECT_EQ(format_bytes(999'500), "1.00 MB");
-  EXPECT_EQ(format_bytes(1'234'000'000), "1.23 GB");
-  EXPECT_EQ(format_bytes(INT64_MAX), "9.22 EB");
-}
-
 }  // namespace
 }  // namespace colibri

@@ -1,0 +1,72 @@
+#include "base/env.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace colibri {
+namespace {
+
+constexpr std::string_view kPrefix = "COLIBRI_";
+
+constexpr std::array kVariables = {
+    EnvVariable{"COLIBRI_ISA", "portable, avx2, avx512", "the best of this processor",
+                "instruction set of the CPU kernels; same results, other speed"},
+    EnvVariable{"COLIBRI_RANKS_SOCKET", "a path", "no launcher",
+                "where the launcher of --ranks listens for its ranks", true},
+    EnvVariable{"COLIBRI_TEST_FULL", "1", "short tests", "tests also run what takes minutes"},
+};
+
+const EnvVariable* find(std::string_view name) {
+  const auto found = std::find_if(kVariables.begin(), kVariables.end(),
+                                  [&](const EnvVariable& known) { return known.name == name; });
+  return found == kVariables.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::span<const EnvVariable> env_variables() { return kVariables; }
+
+std::optional<std::string> read_env(std::string_view name) {
+  check(find(name) != nullptr, "environment variable ", name, " is not in base/env.cc");
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::string env_name_of_flag(std::string_view flag) {
+  flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::string name(kPrefix);
+  for (const char c : flag) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+std::vector<std::string> unknown_env_variables(std::span<const std::string> environment,
+                                               std::span<const std::string> flags) {
+  std::vector<std::string> unknown;
+  for (const std::string& entry : environment) {
+    const std::string name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix) || find(name) != nullptr) continue;
+    const bool is_flag = std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
+      return env_name_of_flag(flag) == name;
+    });
+    if (!is_flag) unknown.push_back(name);
+  }
+  std::sort(unknown.begin(), unknown.end());
+  return unknown;
+}
+
+std::vector<std::string> current_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  return environment;
+}
+
+}  // namespace colibri

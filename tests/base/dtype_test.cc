@@ -1,0 +1,139 @@
+#include "base/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/support/expect_error.h"
+
+namespace colibri {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
+
+// What the 16 bits mean, from the definition: sign, exponent with its bias, fraction.
+float by_definition(uint16_t bits, int exponent_bits, int fraction_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
+  if (exponent == (1 << exponent_bits) - 1) return fraction == 0 ? sign * kInfinity : NAN;
+  const double whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
+  const int power = (exponent == 0 ? 1 : exponent) - bias - fraction_bits;
+  return sign * static_cast<float>(std::ldexp(whole, power));
+}
+
+TEST(DTypeTest, SizesAndNames) {
+  EXPECT_EQ(size_of(DType::kF32), 4u);
+  EXPECT_EQ(size_of(DType::kBF16), 2u);
+  EXPECT_EQ(size_of(DType::kF16), 2u);
+  EXPECT_EQ(size_of(DType::kI8), 1u);
+  EXPECT_EQ(size_of(DType::kI32), 4u);
+  EXPECT_STREQ(to_string(DType::kBF16), "bf16");
+  EXPECT_STREQ(to_string(DType::kI32), "i32");
+}
+
+TEST(DTypeTest, All65536BF16ValuesWidenExactly) {
+  for (uint32_t i = 0; i < 65536; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    const float want = by_definition(bits, 8, 7);
+    const float got = bf16_to_float(bits);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : bits_of(want) == bits_of(got)) << i;
+  }
+}
+
+TEST(DTypeTest, All65536F16ValuesWidenExactly) {
+  for (uint32_t i = 0; i < 65536; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    const float want = by_definition(bits, 5, 10);
+    const float got = f16_to_float(bits);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : bits_of(want) == bits_of(got)) << i;
+  }
+}
+
+TEST(DTypeTest, All65536BF16ValuesSurviveTheRoundTrip) {
+  for (uint32_t i = 0; i < 65536; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    const uint16_t back = float_to_bf16(bf16_to_float(bits));
+    if (std::isnan(bf16_to_float(bits))) {
+      ASSERT_TRUE(std::isnan(bf16_to_float(back))) << i;
+    } else {
+      ASSERT_EQ(back, bits);
+    }
+  }
+}
+
+TEST(DTypeTest, RoundingToBF16IsToNearestTiesToEven) {
+  EXPECT_EQ(float_to_bf16(1.0f), 0x3f80);
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // a tie, down to even
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // a tie, up to even
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3f807fffu)), 0x3f80);
+  EXPECT_EQ(float_to_bf16(-0.0f), 0x8000);
+}
+
+TEST(DTypeTest, OverflowBecomesInfinity) {
+  EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
+  EXPECT_EQ(float_to_bf16(-std::numeric_limits<float>::max()), 0xff80);
+  EXPECT_EQ(float_to_bf16(kInfinity), 0x7f80);
+}
+
+TEST(DTypeTest, NanStaysNanWhateverItsLowBits) {
+  for (const uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u}) {
+    EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(bits))))) << bits;
+  }
+}
+
+// No bf16 value lies nearer than the chosen one, for floats of every exponent.
+TEST(DTypeTest, NoNeighbourIsNearer) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200000; ++i) {
+    const float value = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (!std::isfinite(value)) continue;
+    const uint16_t got = float_to_bf16(value);
+    if (!std::isfinite(bf16_to_float(got))) continue;  // has its own test above
+    const double distance = std::abs(double{bf16_to_float(got)} - double{value});
+    for (const int step : {-1, 1}) {
+      const double other = bf16_to_float(static_cast<uint16_t>(got + step));
+      if (std::isfinite(other)) {
+        ASSERT_LE(distance, std::abs(other - double{value})) << value;
+      }
+    }
+  }
+}
+
+TEST(DTypeTest, WideningReadsUnalignedSources) {
+  const uint16_t values[] = {0x3c00, 0x4000, 0xc400};  // 1, 2, -4 in f16
+  std::vector<unsigned char> bytes(1 + sizeof values);
+  std::memcpy(bytes.data() + 1, values, sizeof values);
+  float out[3];
+  widen_to_float(DType::kF16, bytes.data() + 1, 3, out);
+  EXPECT_EQ(out[0], 1.0f);
+  EXPECT_EQ(out[1], 2.0f);
+  EXPECT_EQ(out[2], -4.0f);
+  widen_to_float(DType::kBF16, bytes.data() + 1, 1, out);
+  EXPECT_EQ(out[0], bf16_to_float(0x3c00));
+}
+
+TEST(DTypeTest, WideningF32CopiesBits) {
+  const uint32_t nan_bits = 0x7f800123;
+  float out = 0;
+  widen_to_float(DType::kF32, &nan_bits, 1, &out);
+  EXPECT_EQ(bits_of(out), nan_bits);
+}
+
+TEST(DTypeTest, WideningAnIntegerTypeIsABug) {
+  float out;
+  const int8_t value = 1;
+  EXPECT_ERROR(widen_to_float(DType::kI8, &value, 1, &out), kInternal, "cannot widen i8");
+}
+
+}  // namespace
+}  // namespace colibri
