@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/checkpoint_files.h"
 #include "model/fingerprint.h"
+#include "model/printable.h"
 #include "model/safetensors.h"
 #include "model/small_file.h"
 #include "model/tensor_match.h"
@@ -38,7 +39,7 @@ void check_index(const WeightFiles& named, const std::vector<SafetensorsFile>& f
   for (const auto& [tensor, file_idx] : named.weight_map) {
     const auto f = static_cast<size_t>(file_idx);
     if (held[f].count(tensor) != 0) continue;
-    fail(ErrorKind::kInput, files[f].path(), ": no tensor \"", tensor.substr(0, 120),
+    fail(ErrorKind::kInput, files[f].path(), ": no tensor \"", printable(tensor),
          "\", but the index says it is in this file");
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/json_events.h"
+#include "model/printable.h"
 #include "model/small_file.h"
 
 namespace colibri {
@@ -34,7 +35,7 @@ class IndexReader : public JsonEvents {
   void key(std::string& name) override {
     key_.swap(name);
     if (depth_ == 1 && !top_keys_.insert(key_).second) {
-      fail(ErrorKind::kInput, where_, ": key \"", key_.substr(0, 80), "\" stands twice");
+      fail(ErrorKind::kInput, where_, ": key \"", printable(key_), "\" stands twice");
     }
   }
   void begin(JsonKind kind) override {
@@ -59,7 +60,7 @@ class IndexReader : public JsonEvents {
  private:
   [[noreturn]] void refuse_map() {
     fail(ErrorKind::kInput, where_, ": weight_map must map tensor names to file names (at \"",
-         key_.substr(0, 120), "\")");
+         printable(key_), "\")");
   }
 
   void add(const std::string& file) {
@@ -68,8 +69,8 @@ class IndexReader : public JsonEvents {
                           file.find('\\') == std::string::npos &&
                           file.find('\0') == std::string::npos;
     if (!is_plain) {
-      fail(ErrorKind::kInput, where_, ": weight_map sends \"", key_.substr(0, 120), "\" to \"",
-           file.substr(0, 120), "\", want the plain name of a file beside the index");
+      fail(ErrorKind::kInput, where_, ": weight_map sends \"", printable(key_), "\" to \"",
+           printable(file), "\", want the plain name of a file beside the index");
     }
     const auto [at, is_new] = files_.emplace(file, static_cast<int>(files_.size()));
     if (is_new && files_.size() > kMaxShards) {
@@ -169,8 +170,8 @@ WeightFiles read_index(const fs::path& dir) {
   WeightFiles files = sorted_files(dir, reader);
   for (size_t i = 1; i < files.weight_map.size(); ++i) {
     if (files.weight_map[i].first == files.weight_map[i - 1].first) {
-      fail(ErrorKind::kInput, where, ": weight_map names \"",
-           files.weight_map[i].first.substr(0, 120), "\" twice");
+      fail(ErrorKind::kInput, where, ": weight_map names \"", printable(files.weight_map[i].first),
+           "\" twice");
     }
   }
   for (const fs::path& path : files.paths) {

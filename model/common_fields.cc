@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/printable.h"
 
 namespace colibri {
 namespace {
@@ -93,8 +94,9 @@ void refuse_quantised(JsonFields& fields) {
   const JsonValue* value = fields.find("quantization_config");
   if (value == nullptr || value->kind == JsonKind::kNull) return;
   const JsonValue* method = value->find("quant_method");
-  const std::string name =
-      method != nullptr && method->kind == JsonKind::kString ? method->text : "not named";
+  const std::string name = method != nullptr && method->kind == JsonKind::kString
+                               ? printable(method->text, 40)
+                               : "not named";
   if (name == "fp8") {
     fields.unsupported("quantization_config",
                        "FP8 checkpoints are not supported yet; use a bf16 release of the model");
@@ -137,26 +139,24 @@ DType read_dtype(JsonFields& fields) {
                               : "weights here are float32, bfloat16 or float16");
 }
 
-void read_special_ids(JsonFields& fields, const ClassDefaults& defaults, ModelConfig& config) {
+// Absent ids are none: transformers takes those of its class for no generation.
+void read_special_ids(JsonFields& fields, ModelConfig& config) {
   const IntRange ids{0, config.vocab_size - 1};
-  std::vector<int64_t> eos = fields.ints("eos_token_id", ids);
-  int64_t bos = fields.optional_int("bos_token_id", ids).value_or(-1);
-  if (fields.find("eos_token_id") == nullptr) eos = defaults.eos_ids;
-  if (fields.find("bos_token_id") == nullptr) bos = defaults.bos_id;
-  for (const int64_t id : eos) {
-    // A class default may lie outside a small vocabulary: then it can never be sampled.
-    if (id <= ids.max) config.eos_ids.push_back(static_cast<int32_t>(id));
+  for (const int64_t id : fields.ints("eos_token_id", ids)) {
+    config.eos_ids.push_back(static_cast<int32_t>(id));
   }
-  config.bos_id = bos <= ids.max ? static_cast<int32_t>(bos) : -1;
+  config.bos_id = static_cast<int32_t>(fields.optional_int("bos_token_id", ids).value_or(-1));
+  fields.optional_int("pad_token_id", {-config.vocab_size, ids.max});  // no effect, but checked
 }
 
 void read_heads(JsonFields& fields, const ClassDefaults& defaults, ModelConfig& config) {
   constexpr IntRange kHeads{1, 1 << 14};
   AttentionConfig& attention = config.attention;
   attention.num_heads = fields.int_or("num_attention_heads", defaults.num_heads, kHeads);
-  attention.num_kv_heads = fields.find("num_key_value_heads") == nullptr
-                               ? defaults.num_kv_heads
-                               : fields.optional_int("num_key_value_heads", kHeads).value_or(0);
+  attention.num_kv_heads =
+      defaults.null_kv_heads && fields.find("num_key_value_heads") != nullptr
+          ? fields.optional_int("num_key_value_heads", kHeads).value_or(0)
+          : fields.int_or("num_key_value_heads", defaults.num_kv_heads, kHeads);
   if (attention.num_kv_heads == 0) attention.num_kv_heads = attention.num_heads;
   if (attention.num_heads % attention.num_kv_heads != 0) {
     fail(ErrorKind::kInput, fields.where(), ": num_attention_heads ", attention.num_heads,
@@ -178,7 +178,7 @@ void read_common(JsonFields& fields, const ClassDefaults& defaults, ModelConfig&
       fields.int_or("max_position_embeddings", defaults.max_positions, {1, (int64_t{1} << 31) - 1});
   config.tied_embeddings = fields.bool_or("tie_word_embeddings", false);
   config.checkpoint_dtype = read_dtype(fields);
-  read_special_ids(fields, defaults, config);
+  read_special_ids(fields, config);
   read_heads(fields, defaults, config);
   mark_generic_keys(fields);
 }
@@ -250,7 +250,7 @@ void refuse_other_layer_types(JsonFields& fields, const ModelConfig& config) {
   for (const std::string& type : types) {
     if (type == "full_attention" || type == "attention") continue;
     fields.unsupported("layer_types",
-                       type.substr(0, 40) + " is not supported, only full_attention is");
+                       printable(type, 40) + " is not supported, only full_attention is");
   }
 }
 

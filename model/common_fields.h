@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "model/config.h"
 #include "model/json_fields.h"
@@ -23,8 +22,7 @@ struct ClassDefaults {
   int64_t num_kv_heads;  // 0: as many as heads
   int64_t max_positions;
   double rms_norm_eps;
-  std::vector<int64_t> eos_ids;
-  int64_t bos_id = -1;
+  bool null_kv_heads = false;  // null num_key_value_heads means as many as heads
 };
 
 // The fields of ModelConfig that all families fill alike; marks the keys without effect.

@@ -28,6 +28,8 @@ struct RopeConfig {
   bool interleaved = false;
   std::vector<float> inv_freq;  // [rotary_dim / 2], computed from the type as transformers does
   float attention_factor = 1;   // on cos and sin
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 struct AttentionConfig {
@@ -48,6 +50,8 @@ struct AttentionConfig {
   int64_t v_head_dim = 0;
   bool q_a_bias = false, kv_a_bias = false;
   float latent_norm_eps = 0;  // of q_a_layernorm and kv_a_layernorm
+
+  bool operator==(const AttentionConfig&) const = default;
 };
 
 struct RouterConfig {
@@ -58,6 +62,8 @@ struct RouterConfig {
   bool renormalise = false;
   float renormalise_eps = 0;
   float scale = 1;
+
+  bool operator==(const RouterConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -81,6 +87,8 @@ struct ModelConfig {
   DType checkpoint_dtype = DType::kBF16;
   std::vector<int32_t> eos_ids;  // from config.json; generation_config.json wins
   int32_t bos_id = -1;
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 // Reads config.json. Every key is understood, known to be without effect on inference, or refused

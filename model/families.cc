@@ -10,7 +10,8 @@ namespace colibri {
 namespace {
 
 void refuse_sliding_window(JsonFields& fields) {
-  fields.unsupported("sliding_window", "an active sliding window is not supported");
+  fields.unsupported("sliding_window",
+                     "an active sliding window (use_sliding_window) is not supported");
 }
 
 void set_qkvo_bias(AttentionConfig& attention, bool qkv, bool o) {
@@ -27,8 +28,7 @@ ModelConfig read_qwen3_moe(JsonFields& fields) {
                .num_heads = 32,
                .num_kv_heads = 4,
                .max_positions = 32768,
-               .rms_norm_eps = 1e-6,
-               .eos_ids = {}},
+               .rms_norm_eps = 1e-6},
               config);
   read_head_dim(fields, false, config);
   read_plain_rope(fields, {}, config);
@@ -66,8 +66,7 @@ ModelConfig read_qwen2_moe(JsonFields& fields) {
                .num_heads = 16,
                .num_kv_heads = 16,
                .max_positions = 32768,
-               .rms_norm_eps = 1e-6,
-               .eos_ids = {}},
+               .rms_norm_eps = 1e-6},
               config);
   read_head_dim(fields, false, config);
   read_plain_rope(fields, {}, config);
@@ -96,8 +95,7 @@ ModelConfig read_mixtral(JsonFields& fields) {
                .num_kv_heads = 8,
                .max_positions = 4096 * 32,
                .rms_norm_eps = 1e-5,
-               .eos_ids = {2},
-               .bos_id = 1},
+               .null_kv_heads = true},
               config);
   read_head_dim(fields, true, config);
   read_plain_rope(fields, {.theta = 1e6}, config);
@@ -122,7 +120,7 @@ ModelConfig read_olmoe(JsonFields& fields) {
                .num_kv_heads = 0,
                .max_positions = 4096,
                .rms_norm_eps = 1e-5,
-               .eos_ids = {50279}},
+               .null_kv_heads = true},
               config);
   read_head_dim(fields, false, config);
   AttentionConfig& attention = config.attention;
@@ -269,8 +267,7 @@ ModelConfig read_deepseek_v3(JsonFields& fields) {
                .num_kv_heads = 128,
                .max_positions = 4096,
                .rms_norm_eps = 1e-6,
-               .eos_ids = {1},
-               .bos_id = 0},
+               .null_kv_heads = true},
               config);
   read_latent_attention(fields, config);
   read_sigmoid_moe(fields,
@@ -296,8 +293,7 @@ ModelConfig read_glm4_moe(JsonFields& fields) {
                .num_heads = 96,
                .num_kv_heads = 8,
                .max_positions = 131072,
-               .rms_norm_eps = 1e-5,
-               .eos_ids = {}},
+               .rms_norm_eps = 1e-5},
               config);
   read_head_dim(fields, false, config);
   read_plain_rope(fields, {.allow_partial = true, .partial_rotary_factor = 0.5}, config);

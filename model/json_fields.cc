@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/printable.h"
 
 namespace colibri {
 
@@ -112,7 +113,7 @@ void JsonFields::refuse_unread() const {
       names += ", ...";
       break;
     }
-    names += (names.empty() ? "" : ", ") + object_.keys[i].substr(0, 80) + " (" +
+    names += (names.empty() ? "" : ", ") + printable(object_.keys[i], 80) + " (" +
              object_.items[i].describe() + ")";
   }
   if (names.empty()) return;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "model/printable.h"
 
 namespace colibri {
 namespace {
@@ -23,7 +24,7 @@ class DocumentBuilder : public JsonEvents {
   }
   void key(std::string& name) override {
     if (!seen_.back().insert(name).second) {
-      fail(ErrorKind::kInput, where_, ": key \"", name.substr(0, 80), "\" stands twice");
+      fail(ErrorKind::kInput, where_, ": key \"", printable(name, 80), "\" stands twice");
     }
     key_ = name;
   }
@@ -76,7 +77,7 @@ std::string JsonValue::describe() const {
     case JsonKind::kReal:
       return text.substr(0, 40);
     case JsonKind::kString:
-      return '"' + (text.size() > 60 ? text.substr(0, 60) + "..." : text) + '"';
+      return std::string(1, '"').append(printable(text, 60)).append(1, '"');
     case JsonKind::kArray:
       return "a list of " + std::to_string(items.size());
     case JsonKind::kObject:

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/json_events.h"
+#include "model/printable.h"
 #include "model/safetensors.h"
 #include "model/small_file.h"
 
@@ -33,10 +34,6 @@ constexpr std::array<StoredType, 22> kStoredTypes{{{"BOOL", 8},
                                                    {"F64", 64},
                                                    {"I64", 64},
                                                    {"U64", 64}}};
-
-std::string cut(const std::string& text) {
-  return text.size() > 120 ? text.substr(0, 120) + "..." : text;
-}
 
 // Accepts {name: {dtype, shape, data_offsets}} and __metadata__ and nothing else.
 class HeaderReader : public JsonEvents {
@@ -70,7 +67,8 @@ class HeaderReader : public JsonEvents {
   void key(std::string& name) override {
     if (state_ == State::kMetadata) {
       if (!metadata_keys_.insert(name).second) {
-        fail(ErrorKind::kInput, where_, ": __metadata__ key \"", cut(name), "\" stands twice");
+        fail(ErrorKind::kInput, where_, ": __metadata__ key \"", printable(name),
+             "\" stands twice");
       }
       return;
     }
@@ -133,12 +131,13 @@ class HeaderReader : public JsonEvents {
 
   [[noreturn]] void refuse(const std::string& name, const std::string& got,
                            const std::string& wanted) {
-    fail(ErrorKind::kInput, where_, ": tensor \"", cut(name), "\": ", cut(got), ", want ", wanted);
+    fail(ErrorKind::kInput, where_, ": tensor \"", printable(name), "\": ", printable(got),
+         ", want ", wanted);
   }
 
   [[noreturn]] void refuse_kind(JsonKind kind) {
     const std::string at =
-        entries_.empty() ? "at its start" : "at tensor \"" + cut(entry().name) + '"';
+        entries_.empty() ? "at its start" : "at tensor \"" + printable(entry().name) + '"';
     fail(ErrorKind::kInput, where_, ": header holds ", to_string(kind), " ", at,
          ", want {name: {dtype, shape, data_offsets}, ...}");
   }
@@ -230,7 +229,7 @@ void refuse_duplicate_names(const std::vector<SafetensorsEntry>& entries,
   names.reserve(entries.size());
   for (const SafetensorsEntry& entry : entries) {
     if (!names.insert(entry.name).second) {
-      fail(ErrorKind::kInput, where, ": tensor \"", cut(entry.name),
+      fail(ErrorKind::kInput, where, ": tensor \"", printable(entry.name),
            "\" stands twice in the header");
     }
   }
@@ -242,12 +241,12 @@ uint64_t wanted_bytes(const SafetensorsEntry& entry, const std::string& where) {
   for (int i = 0; i < entry.dims.rank; ++i) {
     const auto size = static_cast<uint64_t>(entry.dims.size[static_cast<size_t>(i)]);
     if (__builtin_mul_overflow(bits, size, &bits)) {
-      fail(ErrorKind::kInput, where, ": tensor \"", cut(entry.name), "\": shape ",
+      fail(ErrorKind::kInput, where, ": tensor \"", printable(entry.name), "\": shape ",
            to_string(entry.dims), " of ", entry.type->name, " overflows 2^64 bits");
     }
   }
   if (bits % 8 != 0) {
-    fail(ErrorKind::kInput, where, ": tensor \"", cut(entry.name), "\": shape ",
+    fail(ErrorKind::kInput, where, ": tensor \"", printable(entry.name), "\": shape ",
          to_string(entry.dims), " of ", entry.type->name, " is ", bits, " bits, want whole bytes");
   }
   return bits / 8;
@@ -263,13 +262,13 @@ void check_layout(std::vector<SafetensorsEntry>& entries, uint64_t data_begin, u
   uint64_t end = 0;
   for (SafetensorsEntry& entry : entries) {
     if (entry.offset_bytes != end) {
-      fail(ErrorKind::kInput, where, ": tensor \"", cut(entry.name), "\" begins at byte ",
+      fail(ErrorKind::kInput, where, ": tensor \"", printable(entry.name), "\" begins at byte ",
            entry.offset_bytes, " of the data, want ", end, " where the one before it ends (",
            entry.offset_bytes > end ? "a hole" : "an overlap", ")");
     }
     const uint64_t bytes = wanted_bytes(entry, where);
     if (bytes != entry.size_bytes) {
-      fail(ErrorKind::kInput, where, ": tensor \"", cut(entry.name), "\": data_offsets span ",
+      fail(ErrorKind::kInput, where, ": tensor \"", printable(entry.name), "\": data_offsets span ",
            entry.size_bytes, " bytes, want ", bytes, " for shape ", to_string(entry.dims), " of ",
            entry.type->name);
     }

@@ -67,10 +67,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kShapes{
 std::optional<ModelConfig> named_shape(std::string_view name) {
   for (const auto& [known, config_json] : kShapes) {
     if (name != known) continue;
-    ModelConfig config = parse_model_config(config_json, "shape " + std::string(name));
-    config.eos_ids.clear();
-    config.bos_id = -1;
-    return config;
+    return parse_model_config(config_json, "shape " + std::string(name));
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "model/printable.h"
 #include "model/tensor_names.h"
 
 namespace colibri {
@@ -31,6 +32,18 @@ size_t common_ends(std::string_view a, std::string_view b) {
   while (front < limit && a[front] == b[front]) ++front;
   while (back < limit - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
   return front + back;
+}
+
+// Which key of config.json would have asked for a tensor that nobody asked for.
+const char* contradicted_key(std::string_view name) {
+  const bool is_attention = name.find(".self_attn.") != std::string_view::npos;
+  if (is_attention && name.ends_with(".bias")) {
+    return "; config.json says there are no such biases (attention_bias, qkv_bias)";
+  }
+  if (is_attention && name.find("_norm.") != std::string_view::npos) {
+    return "; config.json says there are no such norms (use_qk_norm)";
+  }
+  return "";
 }
 
 class Matcher {
@@ -73,12 +86,12 @@ class Matcher {
   void add_name(const SafetensorsEntry& added, EntryIdx at) {
     const auto [found, is_new] = names_.emplace(added.name, at);
     if (!is_new) {
-      fail(ErrorKind::kInput, where_, ": tensor \"", added.name, "\" stands in ",
+      fail(ErrorKind::kInput, where_, ": tensor \"", printable(added.name), "\" stands in ",
            path(found->second), " and in ", path(at), "; want it once");
     }
     const std::string form = quantised_form(added.name);
     if (!form.empty() && reason_to_ignore(added.name, true, config_).empty()) {
-      fail(ErrorKind::kUnsupported, path(at), ": tensor \"", added.name, "\": ", form,
+      fail(ErrorKind::kUnsupported, path(at), ": tensor \"", printable(added.name), "\": ", form,
            "; use the unquantised release of the model");
     }
   }
@@ -204,15 +217,16 @@ class Matcher {
   }
 
   void account_for_rest() {
-    std::string surplus;
+    std::string surplus, hint;
     int num_surplus = 0;
     for (size_t f = 0; f < files_.size(); ++f) {
       const auto& entries = files_[f].entries();
       for (size_t i = 0; i < entries.size(); ++i) {
         if (is_used_[f][i]) continue;
         if (ignore(entries[i], {static_cast<int>(f), static_cast<int>(i)})) continue;
+        if (hint.empty()) hint = contradicted_key(entries[i].name);
         if (++num_surplus > 5) continue;
-        surplus.append(num_surplus > 1 ? ", \"" : "\"").append(entries[i].name.substr(0, 120));
+        surplus.append(num_surplus > 1 ? ", \"" : "\"").append(printable(entries[i].name));
         surplus.append("\" ").append(to_string(entries[i].dims));
         surplus.append(" in ").append(files_[f].path());
       }
@@ -221,7 +235,7 @@ class Matcher {
     fail(ErrorKind::kInput, where_, ": ", num_surplus,
          num_surplus == 1 ? " tensor is" : " tensors are", " neither used by ", config_.family,
          " as config.json describes it nor known to be left out: ", surplus,
-         num_surplus > 5 ? ", ..." : "");
+         num_surplus > 5 ? ", ..." : "", hint);
   }
 
   bool ignore(const SafetensorsEntry& left, EntryIdx at) {
@@ -254,7 +268,7 @@ class Matcher {
                       });
     std::string shown;
     for (size_t i = 0; i < num_shown; ++i) {
-      shown.append(i == 0 ? "" : ", ").append(near[i].second.substr(0, 120));
+      shown.append(i == 0 ? "" : ", ").append(printable(near[i].second));
     }
     fail(ErrorKind::kInput, where_, ": tensor \"", name, "\" is missing, want it with shape ",
          shape, " (", role, ") as config.json describes ", config_.family,
