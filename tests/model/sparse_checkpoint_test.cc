@@ -1,0 +1,181 @@
+// Checkpoints with the released shapes of large models, as sparse files that take no disk: offsets
+// past 4 GiB, element counts past 2^31, tens of thousands of tensors.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "model/checkpoint.h"
+#include "model/shapes.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/model_files.h"
+#include "tests/support/temp_dir.h"
+
+namespace colibri {
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+struct Shard {
+  std::string header = "{";
+  uint64_t data_bytes = 0;
+};
+
+// Writes the headers and lets ftruncate make the rest.
+class SparseWriter {
+ public:
+  SparseWriter(const std::filesystem::path& dir, uint64_t shard_bytes)
+      : dir_(dir), shard_bytes_(shard_bytes) {}
+
+  void add(const WantedTensor& tensor) {
+    uint64_t bytes = 2;  // bf16
+    std::string shape;
+    for (const int64_t size : tensor.shape) {
+      bytes *= static_cast<uint64_t>(size);
+      shape += (shape.empty() ? "" : ",") + std::to_string(size);
+    }
+    if (shards_.empty() || shards_.back().data_bytes > shard_bytes_) shards_.emplace_back();
+    Shard& shard = shards_.back();
+    if (shard.data_bytes > 0) shard.header += ',';
+    shard.header += '"' + tensor.name + R"(":{"dtype":"BF16","shape":[)" + shape +
+                    R"(],"data_offsets":[)" + std::to_string(shard.data_bytes) + ',' +
+                    std::to_string(shard.data_bytes + bytes) + "]}";
+    shard.data_bytes += bytes;
+    if (!map_.empty()) map_ += ',';
+    map_ += '"' + tensor.name + "\":\"" + file_name(shards_.size() - 1) + '"';
+  }
+
+  void finish() {
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const auto path = dir_ / file_name(i);
+      const std::string head = with_header_length(shards_[i].header + "}");
+      write_file(path, head);
+      std::filesystem::resize_file(path, head.size() + shards_[i].data_bytes);
+    }
+    write_file(dir_ / "model.safetensors.index.json", R"({"weight_map": {)" + map_ + "}}");
+  }
+
+ private:
+  static std::string file_name(size_t shard_idx) {
+    return "model-" + std::to_string(shard_idx) + ".safetensors";
+  }
+
+  std::filesystem::path dir_;
+  uint64_t shard_bytes_;
+  std::vector<Shard> shards_;
+  std::string map_;
+};
+
+void write_sparse(const std::filesystem::path& dir, const std::string& config_json, bool packed,
+                  uint64_t shard_bytes) {
+  write_file(dir / "config.json", config_json);
+  SparseWriter writer(dir, shard_bytes);
+  const ModelConfig config = parse_model_config(config_json, "sparse");
+  for (const WantedTensor& tensor : wanted_tensors(config, packed)) writer.add(tensor);
+  writer.finish();
+}
+
+std::string qwen3_235b_json() {
+  return R"({"model_type": "qwen3_moe", "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 94, "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 128,
+    "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 1536,
+    "norm_topk_prob": true, "vocab_size": 151936, "max_position_embeddings": 40960,
+    "rope_theta": 1000000.0, "torch_dtype": "bfloat16"})";
+}
+
+// An expert with an own file offset, written into and read back.
+void expect_bytes_come_back(const Checkpoint& checkpoint, const TensorKey& key,
+                            uint64_t at_least_bytes) {
+  const TensorRange range = checkpoint.range(key);
+  EXPECT_GT(range.offset_bytes + range.size_bytes, at_least_bytes) << range.name;
+  const auto path = checkpoint.dir() / ("model-" + std::to_string(range.file_idx) + ".safetensors");
+  std::string written(range.size_bytes, '\0');
+  for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<char>(i * 31 + 7);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  const ssize_t done =
+      ::pwrite(fd, written.data(), written.size(), static_cast<off_t>(range.offset_bytes));
+  ::close(fd);
+  ASSERT_EQ(static_cast<size_t>(done), written.size());
+  std::string read(range.size_bytes, '\0');
+  checkpoint.read(range, read.data());
+  EXPECT_TRUE(read == written) << range.name;
+}
+
+// The first expert whose file offset lies on the 4 GiB line of its shard or after it.
+TensorKey expert_across(const Checkpoint& checkpoint, uint64_t line) {
+  const ModelConfig& config = checkpoint.config();
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    for (int expert = 0; expert < config.num_experts; ++expert) {
+      for (const TensorRole role :
+           {TensorRole::kExpertGate, TensorRole::kExpertUp, TensorRole::kExpertDown}) {
+        const TensorRange range = checkpoint.range({role, layer, expert});
+        if (range.offset_bytes < line && range.offset_bytes + range.size_bytes > line) {
+          return {role, layer, expert};
+        }
+      }
+    }
+  }
+  fail(ErrorKind::kInternal, "no expert lies across byte ", line);
+}
+
+TEST(SparseCheckpointTest, Qwen3235bOpensAndReadsAcrossTheFourGiBLine) {
+  const TempDir dir;
+  write_sparse(dir.path(), qwen3_235b_json(), false, 5 * kGiB);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  EXPECT_EQ(checkpoint.summary().num_tensors, 3 + 94 * (9 + 3 * 128));
+  EXPECT_EQ(checkpoint.summary().expert_bytes, uint64_t{94} * 128 * 3 * 1536 * 4096 * 2);
+  EXPECT_EQ(checkpoint.config().hidden_size, named_shape("qwen3-235b-a22b")->hidden_size);
+  expect_bytes_come_back(checkpoint, expert_across(checkpoint, 4 * kGiB), 4 * kGiB);
+}
+
+// Packed: gate_up_proj is [128, 3072, 4096], 1.6e9 elements, and an expert's part starts past 2
+// GiB.
+TEST(SparseCheckpointTest, PackedQwen3235bReadsTheLastExpertOfALayer) {
+  const TempDir dir;
+  write_sparse(dir.path(), qwen3_235b_json(), true, 20 * kGiB);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  expect_bytes_come_back(checkpoint, {TensorRole::kExpertUp, 2, 127}, 4 * kGiB);
+  expect_bytes_come_back(checkpoint, {TensorRole::kExpertDown, 2, 127}, 4 * kGiB);
+}
+
+std::string deepseek_v3_json() {
+  return R"({"model_type": "deepseek_v3", "torch_dtype": "bfloat16",
+    "max_position_embeddings": 163840, "rope_scaling": {"type": "yarn", "factor": 40,
+    "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096}})";
+}
+
+TEST(SparseCheckpointTest, DeepseekV3OpensInManyShards) {
+  const TempDir dir;
+  write_sparse(dir.path(), deepseek_v3_json(), false, 8 * kGiB);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  EXPECT_GT(checkpoint.summary().num_files, 100);
+  EXPECT_EQ(checkpoint.summary().num_tensors, 3 + 61 * 9 + 3 * 3 + 58 * (5 + 3 * 256));
+  expect_bytes_come_back(checkpoint, expert_across(checkpoint, 4 * kGiB), 4 * kGiB);
+}
+
+// gate_up_proj is [256, 4096, 7168]: 7.5e9 elements in one tensor, more than 2^32.
+TEST(SparseCheckpointTest, PackedDeepseekV3HasElementCountsPast32Bits) {
+  const TempDir dir;
+  write_sparse(dir.path(), deepseek_v3_json(), true, 30 * kGiB);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  const TensorRange first = checkpoint.range({TensorRole::kExpertGate, 3, 0});
+  const TensorRange last = checkpoint.range({TensorRole::kExpertUp, 3, 255});
+  EXPECT_EQ(last.offset_bytes - first.offset_bytes, uint64_t{511} * 2048 * 7168 * 2);
+  expect_bytes_come_back(checkpoint, {TensorRole::kExpertUp, 3, 255}, 14 * kGiB);
+}
+
+TEST(SparseCheckpointTest, ShardCutPastFourGiBIsTruncated) {
+  const TempDir dir;
+  write_sparse(dir.path(), qwen3_235b_json(), false, 5 * kGiB);
+  const auto path = dir / "model-3.safetensors";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_ERROR(Checkpoint::open(dir.path()), kInput,
+               "model-3.safetensors: header and tensors take");
+}
+
+}  // namespace
+}  // namespace colibri
