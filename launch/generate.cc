@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "launch/answer.h"
-#include "launch/drain.h"
 #include "launch/model_session.h"
 #include "launch/npy_writer.h"
 #include "launch/process_clock.h"
 #include "launch/prompts.h"
+#include "launch/rank_signals.h"
 #include "launch/summary.h"
 
 namespace colibri {

@@ -26,7 +26,9 @@ struct LoadProgress::Sent {
 };
 
 LoadProgress::LoadProgress(RankContext& context, uint64_t total_bytes)
-    : context_(context), total_bytes_(total_bytes) {
+    : context_(context),
+      total_bytes_(total_bytes),
+      display_("loading", total_bytes, stderr_progress()) {
   if (context.transport == nullptr || !context.is_root()) return;
   for (int rank = 1; rank < context.size; ++rank) {
     Peer peer;
@@ -51,7 +53,6 @@ void LoadProgress::add(uint64_t bytes) {
 }
 
 void LoadProgress::finish() {
-  if (context_.transport == nullptr) return;
   if (!context_.is_root()) {
     send(true);
     std::vector<Pending> all;
@@ -65,6 +66,7 @@ void LoadProgress::finish() {
     show();
     backoff.pause();
   }
+  display_.finish();
 }
 
 // The last message says that all is read, be it so or not: the error, if any, is agreed on later.
@@ -102,6 +104,13 @@ void LoadProgress::poll() {
   }
 }
 
-void LoadProgress::show() {}
+void LoadProgress::show() {
+  uint64_t loaded = loaded_bytes_, total = total_bytes_;
+  for (const Peer& peer : peers_) {
+    loaded += peer.loaded_bytes;
+    total += peer.total_bytes;
+  }
+  display_.set(loaded, total);
+}
 
 }  // namespace colibri

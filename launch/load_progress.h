@@ -11,6 +11,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/progress.h"
 #include "launch/rank_context.h"
 
 namespace colibri {
@@ -39,6 +40,7 @@ class LoadProgress {
   std::chrono::steady_clock::time_point last_sent_;
   std::vector<Peer> peers_;
   std::deque<Sent> sent_;
+  Progress display_;
 };
 
 }  // namespace colibri

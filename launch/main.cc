@@ -1,14 +1,16 @@
 // The command line: reads it, starts ranks if asked to, runs the verb, prints one error in words.
 
+#include <unistd.h>
+
 #include <cstdio>
-#include <exception>
+#include <cstdlib>
 #include <string>
 
 #include "base/error.h"
-#include "launch/doctor.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
 #include "launch/rank_context.h"
+#include "launch/rank_link.h"
 #include "launch/ranks.h"
 #include "launch/run_config.h"
 #include "transport/rendezvous.h"
@@ -16,17 +18,8 @@
 namespace colibri {
 namespace {
 
-bool speaks() {
-  try {
-    return find_rank([](const char* name) { return std::getenv(name); }).rank == 0;
-  } catch (const Error&) {
-    return true;
-  }
-}
-
-int report(ErrorKind kind, const std::string& message) {
-  if (speaks()) std::fprintf(stderr, "colibri: %s\n", message.c_str());
-  return exit_code(kind);
+RankInfo who_am_i() {
+  return find_rank([](const char* name) { return std::getenv(name); });
 }
 
 // --ranks N on a process that nobody started as a rank: start them all and wait.
@@ -41,7 +34,7 @@ int run_verb(const RunConfig& config) {
     case Verb::kInspect:
       return inspect(config);
     case Verb::kDoctor:
-      return doctor(config);
+      fail(ErrorKind::kUnsupported, "doctor is not built yet");
     case Verb::kGenerate:
       return run_ranks(config, [&](RankContext& context) { return generate(config, context); });
   }
@@ -51,7 +44,7 @@ int run_verb(const RunConfig& config) {
 int run(int argc, char** argv) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv);
   if (parsed.wants_text) {
-    if (speaks()) std::fputs(parsed.text.c_str(), stdout);
+    if (who_am_i().rank == 0) std::fputs(parsed.text.c_str(), stdout);
     return 0;
   }
   const CommonOptions& common = parsed.config.common;
@@ -61,18 +54,38 @@ int run(int argc, char** argv) {
   return run_verb(parsed.config);
 }
 
+// A wrong command line is seen by every rank alike; rank 0 says so.
+int report_usage() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr || who_am_i().rank == 0) {
+      std::fprintf(stderr, "colibri: %s\n", error.what());
+    }
+    return exit_code(error.kind());
+  } catch (...) {
+    return report_exception(0);
+  }
+}
+
 }  // namespace
 }  // namespace colibri
 
 int main(int argc, char** argv) {
   using namespace colibri;
+  int code = 0;
   try {
-    return run(argc, argv);
-  } catch (const Error& error) {
-    return report(error.kind(), error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ErrorKind::kEnvironment, "out of memory");
-  } catch (const std::exception& error) {
-    return report(ErrorKind::kInternal, std::string("a bug of ours: ") + error.what());
+    RankLink link = RankLink::join(argc, argv);
+    try {
+      code = run(argc, argv);
+    } catch (...) {
+      code = report_usage();
+    }
+    link.write_status(code);
+  } catch (...) {
+    code = report_exception(0);
   }
+  std::fflush(nullptr);
+  // Ranks leave without the exit handlers of libraries: MPI's would wait for a rank that is lost.
+  _exit(code);
 }

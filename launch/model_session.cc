@@ -7,9 +7,12 @@
 #include "coordinator/kv_cache.h"
 #include "launch/load_progress.h"
 #include "launch/session_setup.h"
+#include "topology/memory_plan.h"
 #include "topology/placement_file.h"
+#include "topology/system_memory.h"
 #include "transport/collectives.h"
 #include "transport/control.h"
+#include "transport/row_batch.h"
 #include "worker/worker.h"
 
 namespace colibri {
@@ -27,17 +30,31 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
     : options_(options), context_(context), kv_dtype_(parse_kv_dtype(options.kv_dtype)) {
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
-  if (context.transport != nullptr) {
-    agree_same(*context.transport, "backend", ops_->name().substr(0, ops_->name().find('/')),
-               Deadline::after_ms(start_ms));
-    agree_same(*context.transport, "weights fingerprint", checkpoint_->fingerprint(),
-               Deadline::after_ms(start_ms));
-  }
+  compare_with_others(start_ms);
   const int64_t load_ms = start_ms + load_allowance_ms(checkpoint_->summary().total_bytes);
   agreed(context, "loading the weights", load_ms, [&] { load(); });
 }
 
 ModelSession::~ModelSession() = default;
+
+// A rank of another build or with other files would give other bits.
+void ModelSession::compare_with_others(int64_t timeout_ms) const {
+  if (context_.transport == nullptr) return;
+  const std::string wire = std::to_string(kWireVersion) + "." + std::to_string(kControlVersion);
+  const std::string backend = ops_->name().substr(0, ops_->name().find('/'));
+  const std::pair<std::string, std::string> values[] = {
+      {"version", kVersion},
+      {"wire version", wire},
+      {"backend", backend},
+      {"weights fingerprint", checkpoint_->fingerprint()}};
+  try {
+    for (const auto& [name, value] : values) {
+      agree_same(*context_.transport, name, value, Deadline::after_ms(timeout_ms));
+    }
+  } catch (const Error& error) {
+    throw AgreedError(error.kind(), error.what());
+  }
+}
 
 int64_t ModelSession::max_step_tokens() const {
   return std::max<int64_t>(options_.chunk, max_batch());
@@ -61,11 +78,35 @@ void ModelSession::open(const Prepare& prepare) {
   placement.num_ranks = context_.size;
   placement.coordinator_experts = options_.coordinator_experts;
   placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
-  plan_memory();
+  check_memory_plan();
   ops_ = make_cpu_ops(parse_isa(options_.isa));
   pool_ = std::make_unique<ThreadPool>(pool_options(options_, context_));
   device_ = make_cpu_device(*pool_);
   stream_ = device_->make_stream();
+}
+
+// Only rank 0 knows the context that is wanted, so its check is the strict one.
+void ModelSession::check_memory_plan() const {
+  const bool one_node = context_.num_local_ranks == context_.size;
+  if (!one_node) return;
+  MemoryPlanOptions options;
+  options.max_context = max_context();
+  options.max_batch = num_sequences();
+  options.max_tokens = max_step_tokens();
+  options.coordinator_workspace_bytes =
+      attention_workspace_bytes(checkpoint_->config(), max_step_tokens());
+  const std::vector<RankMemory> plan = plan_memory(shape_, *placement_, options);
+  const std::vector<NodeMemory> nodes = {{"this machine", read_system_memory().usable_bytes()}};
+  if (context_.is_root()) context_.log->info("memory plan\n{}", memory_table(plan, nodes));
+  check_memory(plan, nodes);
+}
+
+int64_t ModelSession::max_context() const {
+  return options_.max_context > 0 ? options_.max_context : needs_.max_context;
+}
+
+int ModelSession::num_sequences() const {
+  return std::min(max_batch(), std::max(needs_.num_sequences, 1));
 }
 
 void ModelSession::load() {
@@ -92,9 +133,8 @@ void ModelSession::load() {
 
 void ModelSession::make_coordinator() {
   const ModelConfig& config = checkpoint_->config();
-  const int64_t max_context = options_.max_context > 0 ? options_.max_context : needs_.max_context;
-  const int batch = std::min(max_batch(), std::max(needs_.num_sequences, 1));
-  const int64_t pages_each = (max_context + kTile - 1) / kTile;
+  const int batch = num_sequences();
+  const int64_t pages_each = (max_context() + kTile - 1) / kTile;
   Coordinator& c = *coordinator_;
   c.cache = std::make_unique<KvCache>(kv_layout_of(config.attention, kv_dtype_), config.num_layers,
                                       static_cast<int32_t>(pages_each * batch));
@@ -117,7 +157,7 @@ void ModelSession::make_coordinator() {
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, config.vocab_size,
       EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
-                    .max_context = max_context,
+                    .max_context = max_context(),
                     .max_batch = batch,
                     .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
 }

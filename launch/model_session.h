@@ -53,15 +53,17 @@ class ModelSession {
   struct Coordinator;
 
   void open(const Prepare& prepare);
-  void plan_memory();
+  void compare_with_others(int64_t timeout_ms) const;
+  void check_memory_plan() const;
   void load();
-  void load_own_share();
   void make_coordinator();
   int run_coordinator(const std::function<int(Engine&)>& serve);
   int run_worker();
   void stop_workers(int exit_code);
   int64_t max_step_tokens() const;
   int max_batch() const;
+  int64_t max_context() const;
+  int num_sequences() const;
   bool may_spin() const;
 
   CommonOptions options_;

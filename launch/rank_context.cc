@@ -1,11 +1,18 @@
 #include "launch/rank_context.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <optional>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "launch/local_ranks.h"
+#include "launch/rank_signals.h"
 #include "transport/collectives.h"
+#include "transport/mpi_transport.h"
+#include "transport/rendezvous.h"
 
 namespace colibri {
 namespace {
@@ -23,15 +30,89 @@ std::optional<ErrorInfo> outcome_of(const std::function<void()>& work) {
   }
 }
 
+// One process of an MPI job. After a loss MPI is not ended: the caller leaves by _exit.
+int run_mpi_rank(const CommonOptions& options, const RankInfo& who,
+                 const std::function<int(RankContext&)>& body) {
+  if (who.rank == 0) {
+    install_drain_signals();
+  } else {
+    ignore_drain_signals();
+  }
+  RankContext context;
+  context.log = make_logger(who.rank, options.log_level);
+  const auto transport = make_mpi_transport(
+      {.start_timeout_ms = int64_t{options.start_timeout_s} * 1000,
+       .may_spin = who.num_local_ranks <= static_cast<int>(allowed_cpus().size())});
+  context.rank = who.rank;
+  context.size = who.size;
+  context.local_rank = who.local_rank;
+  context.num_local_ranks = who.num_local_ranks;
+  context.transport = transport.get();
+  int code = 0;
+  try {
+    code = body(context);
+  } catch (...) {
+    code = report_exception(who.rank);
+  }
+  transport->finalize(code);
+  return code;
+}
+
 }  // namespace
 
 void agreed(RankContext& context, const std::string& what, int64_t timeout_ms,
             const std::function<void()>& work) {
   const std::optional<ErrorInfo> mine = outcome_of(work);
-  if (context.transport != nullptr) {
+  if (mine && context.transport == nullptr) throw AgreedError(mine->kind, mine->message);
+  if (context.transport == nullptr) return;
+  try {
     agree(*context.transport, mine, Deadline::after_ms(timeout_ms), what);
+  } catch (const Error& error) {
+    throw AgreedError(error.kind(), error.what());
   }
-  if (mine) throw Error(mine->kind, mine->message);
+}
+
+int report_exception(int rank) {
+  const auto print = [rank](const char* before, const char* text) {
+    if (rank == 0) {
+      std::fprintf(stderr, "colibri: %s%s\n", before, text);
+    } else {
+      std::fprintf(stderr, "colibri: rank %d: %s%s\n", rank, before, text);
+    }
+  };
+  try {
+    throw;
+  } catch (const AgreedError& error) {
+    if (rank == 0) print("", error.what());
+    return exit_code(error.kind());
+  } catch (const Error& error) {
+    // A worker whose coordinator is gone has nothing to tell: the launcher says who died.
+    if (rank == 0 || error.kind() != ErrorKind::kRankLost) print("", error.what());
+    return exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    print("", "out of memory");
+    return exit_code(ErrorKind::kEnvironment);
+  } catch (const std::exception& error) {
+    print("a bug of ours: ", error.what());
+    return exit_code(ErrorKind::kInternal);
+  }
+}
+
+int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body) {
+  const CommonOptions& options = config.common;
+  const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
+  try {
+    if (options.transport == "local" || who.is_alone()) {
+      if (options.ranks > 1 && options.transport != "local") {
+        fail(ErrorKind::kInternal, "--ranks ", options.ranks, " was not started");
+      }
+      install_drain_signals();
+      return run_local_ranks(options, std::max(options.ranks, 1), body);
+    }
+    return run_mpi_rank(options, who, body);
+  } catch (...) {
+    return report_exception(who.rank);
+  }
 }
 
 }  // namespace colibri

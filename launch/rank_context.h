@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "launch/run_config.h"
 #include "transport/transport.h"
@@ -21,10 +22,20 @@ struct RankContext {
   bool is_root() const { return rank == 0; }
 };
 
+// An error that all ranks know of: only rank 0 prints it.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Runs `body` once a rank of this process: alone, as threads over the local transport, or as one
 // process of an MPI job. Returns the exit code of rank 0 where it is known here. An Error that
 // leaves `body` is printed by rank 0 alone and becomes its exit code.
 int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body);
+
+// Prints what is in flight in a catch block, if it is this rank's to print, and returns its exit
+// code.
+int report_exception(int rank);
 
 // Runs `work` on this rank and agrees on the outcome with all others: returns when every rank
 // succeeded, else throws one and the same Error everywhere, within `timeout_ms`. `what` names the

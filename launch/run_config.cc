@@ -8,8 +8,6 @@
 namespace colibri {
 namespace {
 
-constexpr const char* kVersion = "colibri 0.1.0";
-
 // "--max_tokens=5" -> "--max-tokens=5"; values stay as they are.
 std::string with_hyphens(const std::string& argument) {
   if (argument.rfind("--", 0) != 0) return argument;
@@ -181,7 +179,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   RunConfig& config = parsed.config;
   CLI::App app{"Serves mixture-of-experts language models by expert parallelism.", "colibri"};
-  app.set_version_flag("--version", kVersion);
+  const std::string version = std::string("colibri ") + kVersion;
+  app.set_version_flag("--version", version);
   app.require_subcommand(1);
   CLI::App* generate = app.add_subcommand("generate", "Write text that goes on from a prompt");
   CLI::App* inspect = app.add_subcommand("inspect", "Show a checkpoint's shapes, experts, bytes");
@@ -194,9 +193,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     app.parse(arguments);
   } catch (const CLI::Success& help) {
     parsed.wants_text = true;
-    parsed.text = dynamic_cast<const CLI::CallForVersion*>(&help) != nullptr
-                      ? std::string(kVersion) + "\n"
-                      : app.help();
+    parsed.text =
+        dynamic_cast<const CLI::CallForVersion*>(&help) != nullptr ? version + "\n" : app.help();
     return parsed;
   } catch (const CLI::ParseError& error) {
     fail(ErrorKind::kInput, error.what(), "; see colibri --help");

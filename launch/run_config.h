@@ -7,6 +7,8 @@
 
 namespace colibri {
 
+inline constexpr const char* kVersion = "0.1.0";
+
 // Options that every verb with a model shares.
 struct CommonOptions {
   std::string model;

@@ -1,7 +1,6 @@
 #include "launch/session_setup.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 
@@ -31,6 +30,20 @@ ThreadPool::Options pool_options(const CommonOptions& options, const RankContext
   pool.spin = !ranks_share_cores && pool.num_threads <= static_cast<int>(share.size());
   if (options.bind == "own" && pool.spin) pool.cpus = share;
   return pool;
+}
+
+int64_t attention_workspace_bytes(const ModelConfig& config, int64_t max_tokens) {
+  const AttentionConfig& a = config.attention;
+  const int64_t mlp = 2 * std::max(config.dense_width, config.shared_width);
+  int64_t floats = mlp + config.hidden_size + a.rope.rotary_dim;
+  if (a.kind == AttentionKind::kLatent) {
+    const int64_t key = a.kv_lora_rank + a.qk_rope_head_dim;
+    floats += a.q_lora_rank + key +
+              a.num_heads * (a.qk_nope_head_dim + key + a.kv_lora_rank + a.v_head_dim);
+  } else {
+    floats += 2 * a.head_dim * (a.num_heads + a.num_kv_heads);
+  }
+  return floats * max_tokens * static_cast<int64_t>(sizeof(float));
 }
 
 uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank) {

@@ -27,6 +27,9 @@ ThreadPool::Options pool_options(const CommonOptions& options, const RankContext
 // Bytes `rank` reads from the checkpoint.
 uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank);
 
+// Activations of attention and of dense layers for one step of max_tokens tokens.
+int64_t attention_workspace_bytes(const ModelConfig& config, int64_t max_tokens);
+
 // How long reading may take before a rank counts as stuck: 20 MB/s is a slow network file system.
 inline int64_t load_allowance_ms(uint64_t bytes) { return static_cast<int64_t>(bytes / 20000); }
 

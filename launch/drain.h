@@ -1,2 +1,0 @@
-#pragma once
-namespace colibri { inline bool drain_requested() { return false; } }
