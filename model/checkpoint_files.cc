@@ -162,18 +162,7 @@ WeightFiles sorted_files(const fs::path& dir, IndexReader& reader) {
 WeightFiles read_index(const fs::path& dir) {
   const std::string where = (dir / kIndexName).string();
   const std::string text = read_small_file(where, kMaxIndexBytes, "the index of the weight files");
-  IndexReader reader(where);
-  parse_json_events(text, where, reader);
-  if (!reader.has_map() || reader.weight_map().empty()) {
-    fail(ErrorKind::kInput, where, ": no weight_map, or an empty one");
-  }
-  WeightFiles files = sorted_files(dir, reader);
-  for (size_t i = 1; i < files.weight_map.size(); ++i) {
-    if (files.weight_map[i].first == files.weight_map[i - 1].first) {
-      fail(ErrorKind::kInput, where, ": weight_map names \"", printable(files.weight_map[i].first),
-           "\" twice");
-    }
-  }
+  const WeightFiles files = parse_weight_index(text, dir, where);
   for (const fs::path& path : files.paths) {
     std::error_code error;
     if (!fs::exists(path, error)) fail_missing_shard(path, kIndexName);
@@ -203,6 +192,23 @@ void require_model_directory(const fs::path& dir) {
          text, " --local-dir ", name, " and then give --model ", name);
   }
   fail(ErrorKind::kEnvironment, text, ": no such directory; want a Hugging Face model directory");
+}
+
+WeightFiles parse_weight_index(std::string_view text, const fs::path& dir,
+                               const std::string& where) {
+  IndexReader reader(where);
+  parse_json_events(text, where, reader);
+  if (!reader.has_map() || reader.weight_map().empty()) {
+    fail(ErrorKind::kInput, where, ": no weight_map, or an empty one");
+  }
+  WeightFiles files = sorted_files(dir, reader);
+  for (size_t i = 1; i < files.weight_map.size(); ++i) {
+    if (files.weight_map[i].first == files.weight_map[i - 1].first) {
+      fail(ErrorKind::kInput, where, ": weight_map names \"", printable(files.weight_map[i].first),
+           "\" twice");
+    }
+  }
+  return files;
 }
 
 WeightFiles find_weight_files(const fs::path& dir) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct WeightFiles {
 // Fails unless `dir` is a directory: kEnvironment with the command that downloads it for an
 // org/name, kUnsupported for a .colibri file.
 void require_model_directory(const std::filesystem::path& dir);
+
+// The files that the text of a model.safetensors.index.json names, as paths in `dir`; touches no
+// file. Errors: kInput for another form, and for a name that is no plain name of a file beside it.
+WeightFiles parse_weight_index(std::string_view text, const std::filesystem::path& dir,
+                               const std::string& where);
 
 // From model.safetensors.index.json, else the single model.safetensors. Every named file exists.
 // Errors: kInput naming the file, and what the directory holds if it has neither.
