@@ -54,17 +54,12 @@ int run(int argc, char** argv) {
   return run_verb(parsed.config);
 }
 
-// A wrong command line is seen by every rank alike; rank 0 says so.
-int report_usage() {
+// For errors of the command line, which every rank meets alike.
+int rank_if_known() {
   try {
-    throw;
-  } catch (const Error& error) {
-    if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr || who_am_i().rank == 0) {
-      std::fprintf(stderr, "colibri: %s\n", error.what());
-    }
-    return exit_code(error.kind());
-  } catch (...) {
-    return report_exception(0);
+    return who_am_i().rank;
+  } catch (const Error&) {
+    return 0;  // the launcher's variables are what is wrong: any rank may say so
   }
 }
 
@@ -79,7 +74,7 @@ int main(int argc, char** argv) {
     try {
       code = run(argc, argv);
     } catch (...) {
-      code = report_usage();
+      code = report_exception_alike(rank_if_known());
     }
     link.write_status(code);
   } catch (...) {

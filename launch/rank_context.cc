@@ -98,6 +98,17 @@ int report_exception(int rank) {
   }
 }
 
+int report_exception_alike(int rank) {
+  if (rank == 0) return report_exception(0);
+  try {
+    throw;
+  } catch (const Error& error) {
+    return exit_code(error.kind());
+  } catch (...) {
+    return exit_code(ErrorKind::kInternal);
+  }
+}
+
 int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body) {
   const CommonOptions& options = config.common;
   const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
@@ -111,7 +122,7 @@ int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& b
     }
     return run_mpi_rank(options, who, body);
   } catch (...) {
-    return report_exception(who.rank);
+    return report_exception_alike(who.rank);
   }
 }
 

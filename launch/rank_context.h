@@ -37,6 +37,9 @@ int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& b
 // code.
 int report_exception(int rank);
 
+// The same for what every rank meets alike, before the ranks can talk: rank 0 alone prints it.
+int report_exception_alike(int rank);
+
 // Runs `work` on this rank and agrees on the outcome with all others: returns when every rank
 // succeeded, else throws one and the same Error everywhere, within `timeout_ms`. `what` names the
 // phase.

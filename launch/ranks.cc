@@ -167,7 +167,7 @@ void Job::open_socket() {
 }
 
 void Job::start(const std::vector<std::string>& command) {
-  std::fprintf(stderr, "colibri: starting %d ranks\n", num_ranks_);
+  std::fprintf(stderr, "colibri: starting %d rank%s\n", num_ranks_, num_ranks_ == 1 ? "" : "s");
   std::array<int, 2> noise{};
   if (pipe2(noise.data(), O_CLOEXEC) != 0) {
     fail(ErrorKind::kEnvironment, "cannot open a pipe: ", std::strerror(errno));

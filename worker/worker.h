@@ -31,9 +31,8 @@ class Worker {
   // Takes its message buffers once. `transport` and `experts` outlive it.
   Worker(Transport& transport, LocalExperts& experts, const WorkerOptions& options);
 
-  // Serves until every coordinator has stopped. Errors: kRankLost when a coordinator dies; kInput
-  // when a message is malformed.
-  // is malformed. Returns the exit code that the last coordinator asked for.
+  // Serves until every coordinator has stopped; returns the exit code that the last one asked for.
+  // Errors: kRankLost when a coordinator dies; kInput when a message is malformed.
   int run(Stream& stream);
 
   const WorkerTotals& totals() const { return totals_; }
