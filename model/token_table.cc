@@ -60,7 +60,7 @@ size_t TokenTable::slot_of(std::string_view text, uint32_t hash) const {
 
 void TokenTable::grow() {
   const std::vector<Slot> old = std::move(slots_);
-  slots_.assign(old.empty() ? 1024 : old.size() * 4, Slot{0, -1});
+  slots_.assign(old.empty() ? 1024 : old.size() * 2, Slot{0, -1});
   const size_t mask = slots_.size() - 1;
   for (const Slot& moved : old) {
     if (moved.entry < 0) continue;

@@ -1,12 +1,10 @@
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "model/tokenizer_json.h"
+#include "model/tokenizer_json_scan.h"
 
 namespace colibri::tokenizer_json {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxValues = 1'000'000;
@@ -34,75 +32,60 @@ JsonValue make_real(double real) {
 
 // Builds the tree from the parser's events, but writes vocabulary and merges straight to their
 // tables: as tree nodes they would take most of the loading time.
-class Reader : public nlohmann::json_sax<Json> {
+class Reader : public ScanEvents {
  public:
   Reader(Document& out, std::string_view file) : out_(out), file_(file) {}
 
-  bool null() override { return value(make(JsonKind::kNull)); }
-  bool boolean(bool v) override {
+  void null() override { value(make(JsonKind::kNull)); }
+  void boolean(bool v) override {
     JsonValue out = make(JsonKind::kBool);
     out.boolean = v;
-    return value(std::move(out));
+    value(std::move(out));
   }
-  bool number_float(double v, const std::string&) override { return value(make_real(v)); }
-  bool number_integer(int64_t v) override {
-    return mode_ == Mode::kVocab ? token(v) : value(make_integer(v));
+  void real(double v) override { value(make_real(v)); }
+  void integer(int64_t v) override {
+    if (mode_ == Mode::kVocab) return token(v);
+    value(make_integer(v));
   }
-  bool number_unsigned(uint64_t v) override {
-    if (v > INT64_MAX && mode_ != Mode::kVocab) return value(make_real(static_cast<double>(v)));
-    return number_integer(v > INT64_MAX ? INT64_MAX : static_cast<int64_t>(v));
-  }
-  bool string(std::string& v) override {
+  void string(std::string_view v) override {
     if (mode_ == Mode::kMerges) return merge(v);
     if (mode_ == Mode::kMergePair) {
       out_.merges.add(v);
       ++num_parts_;
-      return true;
+      return;
     }
     JsonValue out = make(JsonKind::kString);
-    out.text = std::move(v);
-    return value(std::move(out));
+    out.text = v;
+    value(std::move(out));
   }
-  bool binary(Json::binary_t&) override { return false; }
 
-  bool start_object(size_t) override {
-    if (is_at_model_member("vocab")) {
-      if (has_vocab_) fail(ErrorKind::kInput, file_, ": /model/vocab appears twice");
-      has_vocab_ = true;
-      mode_ = Mode::kVocab;
-      return true;
-    }
-    return open(JsonKind::kObject);
+  void start_object() override {
+    if (!is_at_model_member("vocab")) return open(JsonKind::kObject);
+    mode_ = Mode::kVocab;
   }
-  bool key(std::string& name) override {
-    if (mode_ == Mode::kTree && !names_.back().insert(name).second) {
+  void key(std::string_view name) override {
+    key_ = name;
+    if (mode_ != Mode::kTree) return;
+    if (!names_.back().insert(key_).second) {
       fail(ErrorKind::kInput, file_, ": the name \"", name, "\" appears twice in one object");
     }
-    key_ = std::move(name);
-    if (mode_ == Mode::kTree && stack_.size() == 1) top_key_ = key_;
-    return true;
+    if (stack_.size() == 1) top_key_ = key_;
   }
-  bool end_object() override {
-    if (mode_ == Mode::kVocab) {
-      mode_ = Mode::kTree;
-      return true;
-    }
-    return close();
+  void end_object() override {
+    if (mode_ != Mode::kVocab) return close();
+    mode_ = Mode::kTree;
   }
-  bool start_array(size_t) override {
+  void start_array() override {
     if (mode_ == Mode::kMerges) {
       mode_ = Mode::kMergePair;
       num_parts_ = 0;
-      return true;
-    }
-    if (is_at_model_member("merges")) {
-      if (out_.merges.size() > 0) fail(ErrorKind::kInput, file_, ": /model/merges appears twice");
+    } else if (is_at_model_member("merges")) {
       mode_ = Mode::kMerges;
-      return true;
+    } else {
+      open(JsonKind::kArray);
     }
-    return open(JsonKind::kArray);
   }
-  bool end_array() override {
+  void end_array() override {
     if (mode_ == Mode::kMergePair) {
       if (num_parts_ != 2) fail_merge(std::to_string(num_parts_) + " strings");
       mode_ = Mode::kMerges;
@@ -111,10 +94,6 @@ class Reader : public nlohmann::json_sax<Json> {
     } else {
       close();
     }
-    return true;
-  }
-  bool parse_error(size_t at, const std::string&, const Json::exception& error) override {
-    fail(ErrorKind::kInput, file_, ": not JSON at byte ", at, ": ", error.what());
   }
 
  private:
@@ -135,23 +114,21 @@ class Reader : public nlohmann::json_sax<Json> {
     fail_merge("something else");
   }
 
-  bool token(int64_t id) {
+  void token(int64_t id) {
     try {
       out_.vocab.add(key_, id);
     } catch (const Error& error) {
       fail(error.kind(), file_, ": /model/vocab: ", error.what());
     }
-    return true;
   }
-  bool merge(const std::string& text) {
+  void merge(std::string_view text) {
     const size_t space = text.find(' ');
-    if (text.starts_with("#version") && out_.merges.size() == 0) return true;
-    if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-      fail_merge("\"" + text + "\"");
+    if (text.starts_with("#version") && out_.merges.size() == 0) return;
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      fail_merge("\"" + std::string(text) + "\"");
     }
-    out_.merges.add(std::string_view(text).substr(0, space));
-    out_.merges.add(std::string_view(text).substr(space + 1));
-    return true;
+    out_.merges.add(text.substr(0, space));
+    out_.merges.add(text.substr(space + 1));
   }
 
   JsonValue* place(JsonValue&& v) {
@@ -167,25 +144,22 @@ class Reader : public nlohmann::json_sax<Json> {
     parent.items.push_back(std::move(v));
     return &parent.items.back();
   }
-  bool value(JsonValue&& v) {
+  void value(JsonValue&& v) {
     if (mode_ != Mode::kTree) fail_value();
     place(std::move(v));
-    return true;
   }
-  bool open(JsonKind kind) {
+  void open(JsonKind kind) {
     if (mode_ != Mode::kTree) fail_value();
     if (stack_.size() >= kMaxDepth) {
       fail(ErrorKind::kInput, file_, ": nested deeper than ", kMaxDepth, " levels");
     }
     stack_.push_back(place(make(kind)));
     names_.emplace_back();
-    return true;
   }
 
-  bool close() {
+  void close() {
     stack_.pop_back();
     names_.pop_back();
-    return true;
   }
 
   Document& out_;
@@ -195,7 +169,6 @@ class Reader : public nlohmann::json_sax<Json> {
   std::vector<std::unordered_set<std::string>> names_;  // of each open value
   std::string key_, top_key_;
   size_t num_parts_ = 0, num_values_ = 0;
-  bool has_vocab_ = false;
 };
 
 }  // namespace
@@ -206,7 +179,7 @@ Document read_document(std::string_view text, std::string_view file) {
   }
   Document out;
   Reader reader(out, file);
-  if (!Json::sax_parse(text, &reader)) fail(ErrorKind::kInput, file, ": not JSON");
+  scan_json(text, file, reader);
   if (out.tree.kind != JsonKind::kObject) fail(ErrorKind::kInput, file, ": want a JSON object at the top");
   return out;
 }

@@ -1,4 +1,4 @@
-# Sources and libraries of the tokenizer. JSON is parsed in tokenizer_json*.cc only.
+# Sources and libraries of the tokenizer.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
@@ -17,6 +17,7 @@ set(COLIBRI_TOKENIZER_SOURCES
   tokenizer_json_config.cc
   tokenizer_json_parts.cc
   tokenizer_json_reader.cc
+  tokenizer_json_scan.cc
   tokenizer_regex.cc
   tokenizer_regex_syntax.cc
   tokenizer_utf8.cc)

@@ -38,9 +38,8 @@ uint32_t fitting_bytes(std::string_view text, size_t at, Lead lead) {
 
 }  // namespace
 
-Utf8Char decode_utf8(std::string_view text, size_t at) {
+Utf8Char decode_utf8_slowly(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
-  if (first < 0x80) return {first, 1, true};
   const Lead lead = lead_of(first);
   if (lead.num_bytes == 0) return {0xfffd, 1, false};
   const uint32_t have = fitting_bytes(text, at, lead);

@@ -17,9 +17,20 @@ struct Utf8Char {
   bool is_valid = true;
 };
 
+// decode_utf8 for what is neither ASCII nor a well-formed pair.
+Utf8Char decode_utf8_slowly(std::string_view text, size_t at);
+
 // Decodes at text[at]; at < text.size(). An ill-formed sequence is cut as Python's errors="replace"
 // cuts it (Unicode, section 3.9: one U+FFFD for each maximal subpart).
-Utf8Char decode_utf8(std::string_view text, size_t at);
+inline Utf8Char decode_utf8(std::string_view text, size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return {first, 1, true};
+  if (first >= 0xc2 && first < 0xe0 && at + 1 < text.size()) {
+    const auto second = static_cast<unsigned char>(text[at + 1]);
+    if ((second & 0xc0) == 0x80) return {((first & 0x1fu) << 6) | (second & 0x3fu), 2, true};
+  }
+  return decode_utf8_slowly(text, at);
+}
 
 // Appends the encoding of a scalar value.
 void append_utf8(std::string& out, char32_t code_point);

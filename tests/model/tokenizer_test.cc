@@ -221,6 +221,10 @@ TEST(TokenizerErrorTest, WrongFilesAreRefusedWithTheirPlace) {
   };
   rejects("not JSON", "");
   rejects("not JSON", "version https://git-lfs.github.com/spec/v1\n");
+  rejects("not JSON at byte 13", R"({"model": {},})" "x");
+  rejects("not UTF-8", "{\"a\": \"\xff\"}");
+  rejects("surrogate", R"({"a": "\ud800"})");
+  rejects("appears twice in one object", R"({"a": 1, "a": 2})");
   rejects("object at the top", "[]");
   rejects("no \"model\"", "{}");
   rejects("/model/vocab is empty", json_of(R"("vocab": {}, "merges": [])"));
@@ -229,7 +233,7 @@ TEST(TokenizerErrorTest, WrongFilesAreRefusedWithTheirPlace) {
   rejects("id 0 belongs to token \"a\" and to \"b\"", json_of(R"("vocab": {"a": 0, "b": 0})"));
   rejects("has id -1", json_of(R"("vocab": {"a": -1})"));
   rejects("want [0, 16777216)", json_of(R"("vocab": {"a": 16777216})"));
-  rejects("want [0, 16777216)", json_of(R"("vocab": {"a": 18446744073709551615})"));
+  rejects("\"a\" has no whole number", json_of(R"("vocab": {"a": 18446744073709551615})"));
   rejects("\"a\" has no whole number", json_of(R"("vocab": {"a": 1.5})"));
   rejects("/model/merges/0 needs token \"x\"", json_of(R"("vocab": {"a": 0}, "merges": ["a x"])"));
   rejects("needs token \"aa\"", json_of(R"("vocab": {"a": 0}, "merges": ["a a"])"));
