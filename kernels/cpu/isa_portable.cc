@@ -17,6 +17,7 @@ namespace {
 #include "kernels/cpu/vec_portable.inc"
 #include "kernels/cpu/math.inc"
 #include "kernels/cpu/dot.inc"
+#include "kernels/cpu/product.inc"
 #include "kernels/cpu/row_kernels.inc"
 #include "kernels/cpu/attention.inc"
 #include "kernels/cpu/table.inc"
