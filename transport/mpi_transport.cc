@@ -94,10 +94,11 @@ void Carrier::meet() {
     sends.push_back({peer, Channel::kStartup, own.get(), sizeof(PeerIdentity)});
     recvs.push_back({peer, Channel::kStartup, &identity, sizeof(PeerIdentity)});
   }
-  const Pending pending = post({sends, recvs}, nullptr);
-  wait({&pending, 1}, Deadline::after_ms(options_.start_timeout_ms), "first message");
-  take_received_bytes(pending);
-
+  if (!recvs.empty()) {
+    const Pending pending = post({sends, recvs}, nullptr);
+    wait({&pending, 1}, Deadline::after_ms(options_.start_timeout_ms), "first message");
+    take_received_bytes(pending);
+  }
   std::vector<int> far_ranks;
   if (options_.watch_processes) watch_ = std::make_unique<ProcessWatch>(rank(), *identities);
   const uint64_t here = own->host_hash;
@@ -282,7 +283,9 @@ class MpiRanks : public MpiTransport {
     carrier_->dead_ranks();
     // A rank that was late does not come to the end either.
     has_given_up_ = has_given_up_ || exit_code == colibri::exit_code(ErrorKind::kTimeout);
-    if (!lost()) finalize_mpi(options_.finalize_timeout_ms, exit_code);
+    if (lost()) return;
+    carrier_->set_epoch(epoch() + 1);  // takes back what is still posted
+    finalize_mpi(options_.finalize_timeout_ms, exit_code);
   }
 
  private:

@@ -89,7 +89,8 @@ class Transport {
   // after wait() or a true test() for each group with receives.
   virtual std::vector<size_t> take_received_bytes(const Pending& pending) = 0;
 
-  // Moves messages along. Called between pieces of work.
+  // Moves messages along, and shows ranks on other machines that this one lives. Called between
+  // pieces of work, every few seconds at least: a rank not heard of for ten seconds counts as dead.
   virtual void progress() = 0;
 
   // Messages of earlier epochs are dropped from now on; groups still posted are abandoned, as after

@@ -73,7 +73,7 @@ int victim_of(const Scenario& scenario, int num_ranks) {
 }
 
 std::vector<Case> cases() {
-  std::vector<Case> all = {{"all", 2, -1}, {"all", 3, -1}, {"all", 5, -1}};
+  std::vector<Case> all = {{"all", 1, -1}, {"all", 2, -1}, {"all", 3, -1}, {"all", 5, -1}};
   all.push_back({"HeartbeatTellsOfALoss", 3, 2});
   for (const Scenario& scenario : all_scenarios()) {
     if (scenario.kills) all.push_back({scenario.name, 3, victim_of(scenario, 3)});
