@@ -118,6 +118,7 @@ void stale_messages_are_dropped(RankContext& context) {
   t.set_epoch(old_epoch + 1);
   if (t.rank() == 1) send(&(*out)[2]);
   if (t.rank() == 0) {
+    sleep_ms(100);  // all three words lie there before the receive is posted
     const RecvOp recv{1, Channel::kRows, buffer->data(), sizeof(int)};
     exchange(t, {{}, {&recv, 1}}, "word");
     int word = 0;
