@@ -97,14 +97,18 @@ void attend(const KernelTable& kernels, const Attention& a, const UnitRows& unit
             const TileResult& result) {
   const KvLayout& layout = a.layout;
   const int64_t element = static_cast<int64_t>(size_of(layout.dtype));
-  const unsigned char* page =
-      static_cast<const unsigned char*>(a.pool) + unit.pages[tile] * layout.page_bytes();
-  const unsigned char* keys = page + unit.kv_head * kTile * layout.key_dim * element;
-  const unsigned char* values = page + layout.num_kv_heads * kTile * layout.key_dim * element +
+  const int64_t key_bytes = kTile * layout.key_dim * element;
+  const auto keys_of = [&](int64_t t) {
+    return static_cast<const unsigned char*>(a.pool) + unit.pages[t] * layout.page_bytes() +
+           unit.kv_head * key_bytes;
+  };
+  const unsigned char* keys = keys_of(tile);
+  const unsigned char* values = keys + (layout.num_kv_heads - unit.kv_head) * key_bytes +
                                 unit.kv_head * kTile * layout.value_dim * element;
   const Limits limits = limits_of(unit, tile);
   kernels.attend_tile({.keys = keys,
                        .values = layout.shared_value ? keys : values,
+                       .next_keys = tile + 1 < unit.num_tiles ? keys_of(tile + 1) : nullptr,
                        .is_bf16 = layout.dtype == DType::kBF16,
                        .key_dim = layout.key_dim,
                        .value_dim = layout.value_dim,

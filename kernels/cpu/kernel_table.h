@@ -37,8 +37,9 @@ inline constexpr int kMaxQueryRows = 32;
 // One tile of keys and values against query rows of one kv head. Row r sees the tile's first
 // limit[r] positions; a row with limit 0 is left alone.
 struct AttendTile {
-  const void* keys = nullptr;    // [kTile, key_dim]
-  const void* values = nullptr;  // rows value_stride elements apart
+  const void* keys = nullptr;       // [kTile, key_dim]
+  const void* values = nullptr;     // rows value_stride elements apart
+  const void* next_keys = nullptr;  // of the tile that comes next, or null: asked for meanwhile
   bool is_bf16 = false;
   int64_t key_dim = 0;
   int64_t value_dim = 0;
