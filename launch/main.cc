@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "base/error.h"
+#include "launch/doctor.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
 #include "launch/rank_context.h"
@@ -34,11 +36,23 @@ int run_verb(const RunConfig& config) {
     case Verb::kInspect:
       return inspect(config);
     case Verb::kDoctor:
-      fail(ErrorKind::kUnsupported, "doctor is not built yet");
+      return run_ranks(config, [&](RankContext& context) { return ping_ranks(config, context); });
     case Verb::kGenerate:
       return run_ranks(config, [&](RankContext& context) { return generate(config, context); });
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
+}
+
+// The checks of this process, then the ping between ranks that it starts.
+int doctor(RunConfig config, char* program) {
+  print_checks();
+  config.common.ranks = std::max(config.common.ranks, 2);
+  if (config.common.transport == "local") return run_verb(config);
+  std::string ranks = std::to_string(config.common.ranks);
+  std::string words[] = {"doctor", "--ping-only", "--ranks"};
+  char* arguments[] = {program,         words[0].data(), words[1].data(),
+                       words[2].data(), ranks.data(),    nullptr};
+  return run_under_mpirun(5, arguments, config.common.ranks);
 }
 
 int run(int argc, char** argv) {
@@ -48,7 +62,10 @@ int run(int argc, char** argv) {
     return 0;
   }
   const CommonOptions& common = parsed.config.common;
-  if (parsed.config.verb == Verb::kGenerate && is_launcher(common)) {
+  if (parsed.config.verb == Verb::kDoctor && !parsed.config.doctor.ping_only) {
+    return doctor(parsed.config, argv[0]);
+  }
+  if (parsed.config.verb != Verb::kInspect && is_launcher(common)) {
     return run_under_mpirun(argc, argv, common.ranks);
   }
   return run_verb(parsed.config);

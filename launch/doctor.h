@@ -1,0 +1,16 @@
+// The verb `doctor`: what this machine lacks, and whether two ranks can talk.
+#pragma once
+
+#include "launch/rank_context.h"
+#include "launch/run_config.h"
+
+namespace colibri {
+
+// Prints one line a check, "ok" or the fix, then the machine. Returns 0: a fix is advice.
+int print_checks();
+
+// Runs on every rank: rank 0 exchanges messages with each other rank and prints the median time of
+// a round trip. Errors: those of Transport::wait.
+int ping_ranks(const RunConfig& config, RankContext& context);
+
+}  // namespace colibri
