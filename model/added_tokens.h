@@ -29,9 +29,9 @@ class AddedTokens {
 
   AddedTokens(std::vector<AddedTokenSpec> tokens, const Normalizer& normalizer);
 
-  // Cuts all of `text`: leftmost token first, the longest where several begin. Stretches of text are
-  // never empty; the token's stretch takes the white space that lstrip and rstrip give it.
-  // O(n) times the length of the longest token that begins like the text.
+  // Cuts all of `text`: leftmost token first, the longest where several begin. Stretches of text
+  // are never empty; the token's stretch takes the white space that lstrip and rstrip give it. O(n)
+  // times the length of the longest token that begins like the text.
   void cut(std::string_view text, Stage stage, RegexScratch& scratch,
            std::vector<AddedTokenCut>& cuts) const;
 

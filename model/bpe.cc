@@ -13,9 +13,7 @@ uint64_t pair_key(int32_t left, int32_t right) {
   return (uint64_t{static_cast<uint32_t>(left)} << 32) | static_cast<uint32_t>(right);
 }
 
-size_t slot_hash(uint64_t key) {
-  return static_cast<size_t>((key * 0x9e3779b97f4a7c15ull) >> 20);
-}
+size_t slot_hash(uint64_t key) { return static_cast<size_t>((key * 0x9e3779b97f4a7c15ull) >> 20); }
 
 int32_t id_of_merge_part(const TokenTable& vocab, std::string_view text, size_t rank) {
   const int32_t id = vocab.id_of(text);
@@ -62,8 +60,8 @@ void Bpe::add_merges(const TextList& merges) {
   int32_t merged_id = kNoToken;
   for (size_t rank = 0; rank < count; ++rank) {
     const std::string_view left = merges.at(2 * rank), right = merges.at(2 * rank + 1);
-    const uint64_t key = pair_key(id_of_merge_part(vocab_, left, rank),
-                                  id_of_merge_part(vocab_, right, rank));
+    const uint64_t key =
+        pair_key(id_of_merge_part(vocab_, left, rank), id_of_merge_part(vocab_, right, rank));
     merged.assign(left).append(right);
     // Vocabularies are mostly written in merge order: the next id saves a search.
     const int32_t guess = merged_id + 1;
@@ -118,7 +116,8 @@ void Bpe::start_symbols(std::string_view piece, BpeScratch& scratch) const {
       symbols.push_back({id, 0, 0});
       continue;
     }
-    // Byte tokens do not end a pending unknown: it stands behind them, as in the tokenizers package.
+    // Byte tokens do not end a pending unknown: it stands behind them, as in the tokenizers
+    // package.
     if (push_byte_tokens(utf8, scratch) || unk_id_ == kNoToken) continue;
     if (is_unk_pending && !fuse_unk_) symbols.push_back({unk_id_, 0, 0});
     is_unk_pending = true;

@@ -40,8 +40,8 @@ class Bpe {
   //
   // Characters start as tokens of their own; then the pair with the best merge (lowest rank, then
   // leftmost) merges until none is left. A character the vocabulary lacks becomes its bytes'
-  // tokens (byte_fallback, if all are there), else unk_token (runs fused with fuse_unk), else nothing.
-  // With ignore_merges a piece that is a token as a whole is that token.
+  // tokens (byte_fallback, if all are there), else unk_token (runs fused with fuse_unk), else
+  // nothing. With ignore_merges a piece that is a token as a whole is that token.
   //
   // Cost: O(n log n) for n characters: a heap of candidates over a linked list.
   void encode(std::string_view piece, BpeScratch& scratch, std::vector<int32_t>& ids) const;
@@ -62,9 +62,10 @@ class Bpe {
   void merge_all(BpeScratch& scratch) const;
 
   TokenTable vocab_;
-  std::vector<Merge> merges_;              // open addressing, a power of two
-  std::array<int32_t, 0x250> char_ids_{};  // ids of the first characters, the byte-level ones among them
-  std::array<int32_t, 256> byte_ids_{};    // <0x00> ... <0xFF>, or kNoToken
+  std::vector<Merge> merges_;  // open addressing, a power of two
+  std::array<int32_t, 0x250>
+      char_ids_{};  // ids of the first characters, the byte-level ones among them
+  std::array<int32_t, 256> byte_ids_{};  // <0x00> ... <0xFF>, or kNoToken
   int32_t unk_id_ = kNoToken;
   bool fuse_unk_, byte_fallback_, ignore_merges_;
 };

@@ -67,8 +67,8 @@ class ByteLevel : public DecodeStage {
   std::string bytes_;
 };
 
-// Runs of <0xNN> tokens to text: the run as a whole if it is well formed, else U+FFFD for each byte.
-// A run is therefore held back until it ends.
+// Runs of <0xNN> tokens to text: the run as a whole if it is well formed, else U+FFFD for each
+// byte. A run is therefore held back until it ends.
 class ByteFallback : public DecodeStage {
  public:
   void push(std::string_view text) override {

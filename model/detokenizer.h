@@ -15,8 +15,9 @@ class Tokenizer;
 // Streams the text of one sequence. All pushes and finish(), joined, are exactly
 // Tokenizer::decode() of all the ids. Every returned part is well-formed UTF-8.
 //
-// Held back until it is certain: the bytes of an unfinished character; with the ByteFallback decoder
-// a whole run of byte tokens (one wrong byte changes all of it); what a Strip or Replace may take.
+// Held back until it is certain: the bytes of an unfinished character; with the ByteFallback
+// decoder a whole run of byte tokens (one wrong byte changes all of it); what a Strip or Replace
+// may take.
 //
 // Cost: proportional to the text of the token, whatever came before. One thread at a time.
 class Detokenizer {

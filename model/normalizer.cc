@@ -27,8 +27,8 @@ void decompose(std::string_view text, int options, std::vector<utf8proc_int32_t>
     }
     utf8proc_int32_t parts[32];  // the longest decomposition of one character is 18
     int boundary = 0;
-    const auto count = utf8proc_decompose_char(
-        code_point, parts, 32, static_cast<utf8proc_option_t>(options), &boundary);
+    const auto count = utf8proc_decompose_char(code_point, parts, 32,
+                                               static_cast<utf8proc_option_t>(options), &boundary);
     check(count >= 0 && count <= 32, "decomposition of U+", code_point, " gave ", count);
     out.insert(out.end(), parts, parts + count);
   }
@@ -39,8 +39,8 @@ int combining_class(utf8proc_int32_t code_point) {
   return found != 0 && is_newer_than_unicode_9(static_cast<char32_t>(code_point)) ? 0 : found;
 }
 
-// Canonical order by a stable sort: the library's own insertion sort is quadratic in the length of a
-// run of marks, which a request could make a megabyte long.
+// Canonical order by a stable sort: the library's own insertion sort is quadratic in the length of
+// a run of marks, which a request could make a megabyte long.
 void order_marks(std::vector<utf8proc_int32_t>& text) {
   std::vector<std::pair<int, utf8proc_int32_t>> run;
   for (size_t at = 0; at < text.size();) {
@@ -145,8 +145,8 @@ Normalizer::Normalizer(const std::vector<NormalizerSpec>& steps) {
     Step step{spec, nullptr};
     if (spec.kind == NormalizerKind::kReplace) {
       const PatternSpec& p = spec.pattern;
-      step.pattern = std::make_unique<const Regex>(p.is_regex ? Regex::from_oniguruma(p.text, p.where)
-                                                              : Regex::literal(p.text, p.where));
+      step.pattern = std::make_unique<const Regex>(
+          p.is_regex ? Regex::from_oniguruma(p.text, p.where) : Regex::literal(p.text, p.where));
     }
     steps_.push_back(std::move(step));
   }

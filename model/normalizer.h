@@ -18,8 +18,9 @@ class Normalizer {
 
   bool is_identity() const { return steps_.empty(); }
 
-  // Applies all steps in order to well-formed UTF-8; the result is well formed. `keeps_start` becomes
-  // false when the beginning of `text` was cut off. O(n) but for a sort of each run of combining marks.
+  // Applies all steps in order to well-formed UTF-8; the result is well formed. `keeps_start`
+  // becomes false when the beginning of `text` was cut off. O(n) but for a sort of each run of
+  // combining marks.
   std::string apply(std::string_view text, RegexScratch& scratch, bool& keeps_start) const;
 
  private:
@@ -32,8 +33,8 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
-// NFC and its kin follow Unicode 9, as the tokenizers package does: characters that took a combining
-// class or a decomposition later (the list ends with Unicode 14) have none.
+// NFC and its kin follow Unicode 9, as the tokenizers package does: characters that took a
+// combining class or a decomposition later (the list ends with Unicode 14) have none.
 bool is_newer_than_unicode_9(char32_t code_point);
 
 }  // namespace colibri

@@ -61,7 +61,8 @@ void rewrite(Pieces& pieces, Write write) {
   for (ByteRange& range : pieces.ranges) {
     const auto begin = static_cast<uint32_t>(text.size());
     const bool is_first = pieces.starts_input && range.begin == 0;
-    write(std::string_view(pieces.text).substr(range.begin, range.end - range.begin), is_first, text);
+    write(std::string_view(pieces.text).substr(range.begin, range.end - range.begin), is_first,
+          text);
     range = {begin, static_cast<uint32_t>(text.size())};
   }
   pieces.text = std::move(text);

@@ -36,8 +36,9 @@ class PreTokenizer {
   std::vector<Step> steps_;
 };
 
-// Cuts [begin, end) at the ascending, disjoint `matches` (positions relative to begin) as `behavior`
-// says and appends the pieces that are not empty. `invert` swaps matches and what lies between.
+// Cuts [begin, end) at the ascending, disjoint `matches` (positions relative to begin) as
+// `behavior` says and appends the pieces that are not empty. `invert` swaps matches and what lies
+// between.
 void split_range(ByteRange range, const std::vector<ByteRange>& matches, SplitBehavior behavior,
                  bool invert, std::vector<ByteRange>& out);
 

@@ -16,8 +16,8 @@ inline constexpr int32_t kMaxTokens = 1 << 24;
 
 class TokenTable {
  public:
-  // Adds a token. Fails with kInput, naming both, when the text or the id is there already or the id
-  // is outside [0, kMaxTokens). Not thread safe; everything below is.
+  // Adds a token. Fails with kInput, naming both, when the text or the id is there already or the
+  // id is outside [0, kMaxTokens). Not thread safe; everything below is.
   void add(std::string_view text, int64_t id);
 
   // kNoToken if there is no such token.

@@ -23,7 +23,8 @@ std::string read_file(const std::filesystem::path& path, const std::string& what
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) fail(ErrorKind::kInput, path.string(), ": ", error.message(), "; ", what_to_do);
   if (size > kMaxFileBytes) {
-    fail(ErrorKind::kInput, path.string(), " is ", size, " bytes long, want at most ", kMaxFileBytes);
+    fail(ErrorKind::kInput, path.string(), " is ", size, " bytes long, want at most ",
+         kMaxFileBytes);
   }
   std::string text(static_cast<size_t>(size), '\0');
   std::ifstream file(path, std::ios::binary);
@@ -112,15 +113,15 @@ class Encoding {
     parts_.pre_tokenizer.apply(pieces, regex_);
     check_size(pieces.text.size());
     for (const ByteRange& range : pieces.ranges) {
-      parts_.bpe.encode(
-          std::string_view(pieces.text).substr(range.begin, range.end - range.begin), bpe_, ids_);
+      parts_.bpe.encode(std::string_view(pieces.text).substr(range.begin, range.end - range.begin),
+                        bpe_, ids_);
     }
   }
 
   static void check_size(size_t num_bytes) {
     if (num_bytes >= 2 * kMaxTextBytes) {
-      fail(ErrorKind::kInput, "the text grows to ", num_bytes, " bytes before it is split, want less than ",
-           2 * kMaxTextBytes);
+      fail(ErrorKind::kInput, "the text grows to ", num_bytes,
+           " bytes before it is split, want less than ", 2 * kMaxTextBytes);
     }
   }
 

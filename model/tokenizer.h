@@ -16,10 +16,10 @@ class Decoder;
 
 // A byte-pair tokenizer. Immutable after loading and usable from several threads.
 //
-// encode() gives the ids of transformers' `tokenizer(text)` (fast classes, version 4; truncation and
-// padding of tokenizer.json do not apply there either), decode() those of its backend's `decode`
-// (clean_up_tokenization_spaces is not applied). Text that is not UTF-8 is taken as Python's
-// errors="replace" would give it: U+FFFD for each maximal ill-formed part.
+// encode() gives the ids of transformers' `tokenizer(text)` (fast classes, version 4; truncation
+// and padding of tokenizer.json do not apply there either), decode() those of its backend's
+// `decode` (clean_up_tokenization_spaces is not applied). Text that is not UTF-8 is taken as
+// Python's errors="replace" would give it: U+FFFD for each maximal ill-formed part.
 //
 // What tokenizer_config.json changes: tokens of added_tokens_decoder and the named special tokens
 // are added; add_bos_token and add_eos_token replace the post-processor (for Llama and GPT-NeoX
@@ -39,12 +39,13 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Added tokens in the text become their ids. `add_special_tokens` puts begin and end tokens around
-  // it as the post-processor says. Fails with kInput for text of 1 GiB or more, and where a split
-  // pattern needs more steps than its limit. Cost: O(n log n).
+  // Added tokens in the text become their ids. `add_special_tokens` puts begin and end tokens
+  // around it as the post-processor says. Fails with kInput for text of 1 GiB or more, and where a
+  // split pattern needs more steps than its limit. Cost: O(n log n).
   std::vector<int32_t> encode(std::string_view utf8, bool add_special_tokens = true) const;
 
-  // Ids that are no token are passed over. `skip_special_tokens` leaves out those with is_special().
+  // Ids that are no token are passed over. `skip_special_tokens` leaves out those with
+  // is_special().
   std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
   // Largest id + 1; there may be ids below it that are no token.

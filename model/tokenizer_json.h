@@ -13,8 +13,8 @@
 
 namespace colibri::tokenizer_json {
 
-// A value and where it stands ("tokenizer.json: /normalizer/type"). A wrong type or a missing member
-// fails with kInput naming the place.
+// A value and where it stands ("tokenizer.json: /normalizer/type"). A wrong type or a missing
+// member fails with kInput naming the place.
 class View {
  public:
   View(const JsonValue& value, std::string where) : value_(&value), where_(std::move(where)) {}
@@ -59,7 +59,8 @@ struct Document {
   TextList merges;
 };
 
-// Fails with kInput: not JSON, deeper than 64, a name twice in one object, wrong vocabulary or merges.
+// Fails with kInput: not JSON, deeper than 64, a name twice in one object, wrong vocabulary or
+// merges.
 Document read_document(std::string_view text, std::string_view file);
 
 void read_normalizers(const View& at, std::vector<NormalizerSpec>& out);

@@ -50,8 +50,9 @@ void set_flags(const View& at, AddedTokenSpec& token) {
 
 int32_t id_from_name(const View& at, const std::string& name) {
   int64_t id = 0;
-  const bool is_number = !name.empty() && name.size() <= 9 &&
-                         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_number =
+      !name.empty() && name.size() <= 9 &&
+      std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (is_number) id = std::stoll(name);
   if (!is_number || id >= kMaxTokens) {
     fail(ErrorKind::kInput, at.where(), ": \"", name, "\" is no id in [0, ", kMaxTokens, ")");
@@ -160,7 +161,8 @@ void apply_config(const View& config, TokenizerSpec& spec) {
       apply_named_token(at, spec);
     }
   }
-  const std::string class_name = config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
+  const std::string class_name =
+      config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
   apply_bos_eos(config, class_name, spec);
   apply_prefix_space(config, class_name, spec);
   spec.chat_template = read_chat_template(config);

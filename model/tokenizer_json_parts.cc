@@ -53,7 +53,8 @@ PrependScheme read_prepend_scheme(const View& at) {
     }
   }
   if (!at.boolean("add_prefix_space", true) && scheme != PrependScheme::kNever) {
-    fail(ErrorKind::kInput, at.where(), ": add_prefix_space is false, so want prepend_scheme \"never\"");
+    fail(ErrorKind::kInput, at.where(),
+         ": add_prefix_space is false, so want prepend_scheme \"never\"");
   }
   return scheme;
 }

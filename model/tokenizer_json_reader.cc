@@ -109,7 +109,8 @@ class Reader : public ScanEvents {
   }
   [[noreturn]] void fail_value() const {
     if (mode_ == Mode::kVocab) {
-      fail(ErrorKind::kInput, file_, ": /model/vocab: token \"", key_, "\" has no whole number as id");
+      fail(ErrorKind::kInput, file_, ": /model/vocab: token \"", key_,
+           "\" has no whole number as id");
     }
     fail_merge("something else");
   }
@@ -180,7 +181,8 @@ Document read_document(std::string_view text, std::string_view file) {
   Document out;
   Reader reader(out, file);
   scan_json(text, file, reader);
-  if (out.tree.kind != JsonKind::kObject) fail(ErrorKind::kInput, file, ": want a JSON object at the top");
+  if (out.tree.kind != JsonKind::kObject)
+    fail(ErrorKind::kInput, file, ": want a JSON object at the top");
   return out;
 }
 

@@ -29,8 +29,8 @@ class Scanner {
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' ||
-                                  text_[at_] == '\r')) {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
       ++at_;
     }
   }
@@ -41,9 +41,12 @@ class Scanner {
 
   void value() {
     switch (peek()) {
-      case '{': return object();
-      case '[': return array();
-      case '"': return events_.string(quoted());
+      case '{':
+        return object();
+      case '[':
+        return array();
+      case '"':
+        return events_.string(quoted());
       case 't':
         expect("true");
         return events_.boolean(true);
@@ -53,7 +56,8 @@ class Scanner {
       case 'n':
         expect("null");
         return events_.null();
-      default: return number();
+      default:
+        return number();
     }
   }
 
@@ -122,7 +126,8 @@ class Scanner {
 
   std::string_view escaped(std::string_view plain) {
     buffer_.assign(plain);
-    while (at_ < text_.size() && text_[at_] != '"' && static_cast<unsigned char>(text_[at_]) >= 0x20) {
+    while (at_ < text_.size() && text_[at_] != '"' &&
+           static_cast<unsigned char>(text_[at_]) >= 0x20) {
       const char c = text_[at_++];
       if (c == '\\') {
         escape();
@@ -144,7 +149,8 @@ class Scanner {
     if (c != 'u') fail_at("an unknown escape");
     char32_t code = hex4();
     if (code >= 0xd800 && code < 0xdc00) {
-      if (!text_.substr(at_).starts_with("\\u")) fail_at("want the second half of a surrogate pair");
+      if (!text_.substr(at_).starts_with("\\u"))
+        fail_at("want the second half of a surrogate pair");
       at_ += 2;
       const char32_t low = hex4();
       if (low < 0xdc00 || low > 0xdfff) fail_at("want the second half of a surrogate pair");
@@ -159,7 +165,8 @@ class Scanner {
     uint32_t code = 0;
     const std::string_view digits = text_.substr(at_, 4);
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (digits.size() != 4 || read.ptr != digits.data() + 4) fail_at("want four hexadecimal digits");
+    if (digits.size() != 4 || read.ptr != digits.data() + 4)
+      fail_at("want four hexadecimal digits");
     at_ += 4;
     return code;
   }

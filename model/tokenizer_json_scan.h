@@ -1,5 +1,5 @@
-// JSON to events for tokenizer.json, which is ten megabytes of short strings: a general JSON library
-// took half of the time it takes to load one.
+// JSON to events for tokenizer.json, which is ten megabytes of short strings: a general JSON
+// library took half of the time it takes to load one.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class ScanEvents {
   virtual void end_array() = 0;
 };
 
-// Strict JSON (RFC 8259), UTF-8 checked, escaped surrogates in pairs only. Recursion is as deep as the
-// nesting: the receiver must throw from start_object or start_array at its limit. Fails with kInput
-// naming `file` and the byte.
+// Strict JSON (RFC 8259), UTF-8 checked, escaped surrogates in pairs only. Recursion is as deep as
+// the nesting: the receiver must throw from start_object or start_array at its limit. Fails with
+// kInput naming `file` and the byte.
 void scan_json(std::string_view text, std::string_view file, ScanEvents& events);
 
 }  // namespace colibri::tokenizer_json

@@ -11,7 +11,7 @@
 namespace colibri {
 namespace {
 
-constexpr uint32_t kMatchLimit = 50'000'000;       // steps for one match
+constexpr uint32_t kMatchLimit = 50'000'000;        // steps for one match
 constexpr size_t kJitStackBytes = size_t{8} << 20;  // taken only when 32 KB do not do
 
 struct CodeDeleter {
@@ -122,8 +122,9 @@ bool Regex::find(std::string_view text, size_t start, RegexScratch& scratch,
   }
   if (result == PCRE2_ERROR_NOMATCH) return false;
   if (result < 0) {
-    fail(ErrorKind::kInput, state_->where, ": matching ", text.size(), " bytes of text stopped at byte ",
-         start, ": ", message_of(result), "; send less text at a time");
+    fail(ErrorKind::kInput, state_->where, ": matching ", text.size(),
+         " bytes of text stopped at byte ", start, ": ", message_of(result),
+         "; send less text at a time");
   }
   const PCRE2_SIZE* range = pcre2_get_ovector_pointer(own.data.get());
   match = {static_cast<uint32_t>(range[0]), static_cast<uint32_t>(range[1])};

@@ -65,7 +65,6 @@ class Regex {
 std::string translate_oniguruma(std::string_view pattern, std::string_view where);
 
 // Word characters by Unicode's definition: the inside of a PCRE2 class.
-inline constexpr std::string_view kWordClass =
-    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d})";
+inline constexpr std::string_view kWordClass = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d})";
 
 }  // namespace colibri

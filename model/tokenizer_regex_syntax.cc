@@ -1,5 +1,5 @@
-// Oniguruma (Ruby syntax) to PCRE2: the constructs whose meaning is the same pass, those with another
-// spelling are rewritten, the rest is refused.
+// Oniguruma (Ruby syntax) to PCRE2: the constructs whose meaning is the same pass, those with
+// another spelling are rewritten, the rest is refused.
 #include <cstdlib>
 #include <string>
 
@@ -21,8 +21,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 
 class Translator {
  public:
-  Translator(std::string_view pattern, std::string_view where)
-      : pattern_(pattern), where_(where) {}
+  Translator(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}
 
   std::string run() {
     while (at_ < pattern_.size()) {
@@ -60,24 +59,36 @@ class Translator {
     const std::string words(kOnigurumaWord);
     const std::string in = in_class_ ? "" : "[", close = in_class_ ? "" : "]";
     switch (peek(1)) {
-      case 's': return write(R"(\p{White_Space})", 2);
-      case 'S': return write(R"(\P{White_Space})", 2);
-      case 'd': return write(R"(\p{Nd})", 2);
-      case 'D': return write(R"(\P{Nd})", 2);
-      case 'w': return write(in + words + close, 2);
-      case 'h': return write(in + "0-9A-Fa-f" + close, 2);
-      case 'v': return write(R"(\x0b)", 2);
-      case 'u': return escape_u();
-      case 'x': return escape_x();
+      case 's':
+        return write(R"(\p{White_Space})", 2);
+      case 'S':
+        return write(R"(\P{White_Space})", 2);
+      case 'd':
+        return write(R"(\p{Nd})", 2);
+      case 'D':
+        return write(R"(\P{Nd})", 2);
+      case 'w':
+        return write(in + words + close, 2);
+      case 'h':
+        return write(in + "0-9A-Fa-f" + close, 2);
+      case 'v':
+        return write(R"(\x0b)", 2);
+      case 'u':
+        return escape_u();
+      case 'x':
+        return escape_x();
       case 'p':
-      case 'P': return escape_property();
+      case 'P':
+        return escape_property();
       case 'n':
       case 'r':
       case 't':
       case 'f':
       case 'a':
-      case 'e': return copy(2);
-      default: return escape_by_place(words);
+      case 'e':
+        return copy(2);
+      default:
+        return escape_by_place(words);
     }
   }
 
@@ -141,16 +152,20 @@ class Translator {
         copy(peek(1) == '^' ? 2 : 1);
         if (peek(0) == ']') refuse("] as first member of a character class");
         return;
-      case '(': return group();
-      case '{': return interval();
-      default: return copy(1);
+      case '(':
+        return group();
+      case '{':
+        return interval();
+      default:
+        return copy(1);
     }
   }
 
   void group() {
     if (peek(1) == '*') refuse("(*");
     if (peek(1) != '?') return copy(1);
-    for (const std::string_view head : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:"}) {
+    for (const std::string_view head :
+         {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:"}) {
       if (pattern_.substr(at_).starts_with(head)) return copy(head.size());
     }
     if (pattern_.substr(at_).starts_with("(?m:")) return write("(?s:", 4);

@@ -19,7 +19,14 @@ struct PatternSpec {
 };
 
 enum class NormalizerKind : uint8_t {
-  kNfc, kNfd, kNfkc, kNfkd, kLowercase, kReplace, kPrepend, kStrip
+  kNfc,
+  kNfd,
+  kNfkc,
+  kNfkd,
+  kLowercase,
+  kReplace,
+  kPrepend,
+  kStrip
 };
 
 struct NormalizerSpec {
@@ -31,40 +38,48 @@ struct NormalizerSpec {
 };
 
 enum class SplitBehavior : uint8_t {
-  kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous
+  kIsolated,
+  kRemoved,
+  kMergedWithPrevious,
+  kMergedWithNext,
+  kContiguous
 };
 
 enum class PrependScheme : uint8_t { kAlways, kFirst, kNever };
 
 enum class PreTokenizerKind : uint8_t {
-  kSplit, kByteLevel, kDigits, kMetaspace, kPunctuation, kWhitespace, kWhitespaceSplit
+  kSplit,
+  kByteLevel,
+  kDigits,
+  kMetaspace,
+  kPunctuation,
+  kWhitespace,
+  kWhitespaceSplit
 };
 
 struct PreTokenizerSpec {
   PreTokenizerKind kind{};
-  PatternSpec pattern;                               // kSplit
-  SplitBehavior behavior = SplitBehavior::kIsolated;  // kSplit, kPunctuation
-  bool invert = false;                               // kSplit
-  bool add_prefix_space = false;                     // kByteLevel
-  bool use_regex = true;                             // kByteLevel
-  bool individual_digits = false;                    // kDigits
-  std::string replacement;                           // kMetaspace, one character
+  PatternSpec pattern;                                    // kSplit
+  SplitBehavior behavior = SplitBehavior::kIsolated;      // kSplit, kPunctuation
+  bool invert = false;                                    // kSplit
+  bool add_prefix_space = false;                          // kByteLevel
+  bool use_regex = true;                                  // kByteLevel
+  bool individual_digits = false;                         // kDigits
+  std::string replacement;                                // kMetaspace, one character
   PrependScheme prepend_scheme = PrependScheme::kAlways;  // kMetaspace
-  bool split = true;                                 // kMetaspace
+  bool split = true;                                      // kMetaspace
 };
 
-enum class DecoderKind : uint8_t {
-  kByteLevel, kReplace, kByteFallback, kFuse, kStrip, kMetaspace
-};
+enum class DecoderKind : uint8_t { kByteLevel, kReplace, kByteFallback, kFuse, kStrip, kMetaspace };
 
 struct DecoderSpec {
   DecoderKind kind{};
-  PatternSpec pattern;         // kReplace
-  std::string content;         // kReplace; kStrip: one character
-  int32_t strip_start = 0;     // kStrip, characters
-  int32_t strip_stop = 0;      // kStrip, characters
-  std::string replacement;     // kMetaspace, one character
-  bool drops_first = true;     // kMetaspace: the first token loses its replacement characters
+  PatternSpec pattern;      // kReplace
+  std::string content;      // kReplace; kStrip: one character
+  int32_t strip_start = 0;  // kStrip, characters
+  int32_t strip_stop = 0;   // kStrip, characters
+  std::string replacement;  // kMetaspace, one character
+  bool drops_first = true;  // kMetaspace: the first token loses its replacement characters
 };
 
 struct AddedTokenSpec {

@@ -1,5 +1,5 @@
-// Bytes before the first zero byte are tokenizer.json, those up to the next tokenizer_config.json, the
-// rest is text. Whatever they are, loading and encoding either work or throw Error.
+// Bytes before the first zero byte are tokenizer.json, those up to the next tokenizer_config.json,
+// the rest is text. Whatever they are, loading and encoding either work or throw Error.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -17,7 +17,8 @@ using Ids = std::vector<int32_t>;
 Tokenizer byte_level() {
   return Tokenizer::from_json(R"({"model": {"vocab": {"ð": 0, "Ł": 1, "ĺ": 2, "Ģ": 3, "hi": 4}},
       "added_tokens": [{"id": 5, "content": "<e>", "special": true}],
-      "decoder": {"type": "ByteLevel"}})", "");
+      "decoder": {"type": "ByteLevel"}})",
+                              "");
 }
 
 // Ids: 0 to 255 the bytes, 256 "▁a", 257 "b", 258 "▁".
@@ -29,7 +30,9 @@ Tokenizer byte_fallback(const std::string& decoders) {
     vocab += entry;
   }
   return Tokenizer::from_json("{\"model\": {\"vocab\": {" + vocab +
-                                  R"("▁a": 256, "b": 257, "▁": 258}}, "decoder": )" + decoders + "}", "");
+                                  R"("▁a": 256, "b": 257, "▁": 258}}, "decoder": )" + decoders +
+                                  "}",
+                              "");
 }
 
 const char* const kMixtral = R"({"type": "Sequence", "decoders": [
@@ -87,9 +90,9 @@ TEST(DetokenizerTest, StripAtTheEndHoldsBackWhatItMayTake) {
   const Tokenizer tokenizer = byte_fallback(R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
       {"type": "Strip", "content": "b", "start": 1, "stop": 2}]})");
   Detokenizer stream(tokenizer, false);
-  EXPECT_EQ(stream.push(257), "");   // cut at the beginning
+  EXPECT_EQ(stream.push(257), "");  // cut at the beginning
   EXPECT_EQ(stream.push(258), "▁");
-  EXPECT_EQ(stream.push(257), "");   // may be cut at the end
+  EXPECT_EQ(stream.push(257), "");  // may be cut at the end
   EXPECT_EQ(stream.push(257), "");
   EXPECT_EQ(stream.push(257), "b");  // two of three can still be cut
   EXPECT_EQ(stream.finish(), "");

@@ -81,14 +81,14 @@ TEST_P(TokenizerOracleTest, IdsAndTextEqualTheTokenizersPackage) {
     ++num_wrong;
     const bool is_decode = record.substr(0, 2) == expected.substr(3 * i, 2);
     ADD_FAILURE() << "string " << i << (is_decode ? ": text " : ": ids ")
-                  << nlohmann::json(text).dump() << " gave " << nlohmann::json(ids).dump() << " and "
-                  << nlohmann::json(tokenizer.decode(ids, false)).dump();
+                  << nlohmann::json(text).dump() << " gave " << nlohmann::json(ids).dump()
+                  << " and " << nlohmann::json(tokenizer.decode(ids, false)).dump();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerOracleTest,
-                         testing::Values("qwen3", "deepseek_v3", "glm4", "olmoe", "mixtral", "mixed_a",
-                                         "mixed_b", "mixed_c", "mixed_d"),
+                         testing::Values("qwen3", "deepseek_v3", "glm4", "olmoe", "mixtral",
+                                         "mixed_a", "mixed_b", "mixed_c", "mixed_d"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(TokenizerDemoTest, MixedTextGivesTheIdsOfTheTokenizersPackage) {

@@ -109,7 +109,8 @@ std::vector<std::string> matches(const std::string& pattern, const std::string& 
   std::vector<ByteRange> ranges;
   Regex::from_oniguruma(pattern, "test").find_all(text, scratch, ranges);
   std::vector<std::string> out;
-  for (const ByteRange& range : ranges) out.push_back(text.substr(range.begin, range.end - range.begin));
+  for (const ByteRange& range : ranges)
+    out.push_back(text.substr(range.begin, range.end - range.begin));
   return out;
 }
 

@@ -83,8 +83,12 @@ TEST(TokenizerTest, IgnoreMergesTakesAWholePieceThatIsAToken) {
 
 TEST(TokenizerTest, InvalidUtf8IsReadAsReplacementCharacters) {
   const Tokenizer tokenizer = make(R"("vocab": {"a": 0, "\ufffd": 1}, "merges": [])");
-  EXPECT_EQ(tokenizer.encode("a\xff" "a"), (Ids{0, 1, 0}));
-  EXPECT_EQ(tokenizer.encode("\xe4\xbd" "a"), (Ids{1, 0}));      // one cut character: one
+  EXPECT_EQ(tokenizer.encode("a\xff"
+                             "a"),
+            (Ids{0, 1, 0}));
+  EXPECT_EQ(tokenizer.encode("\xe4\xbd"
+                             "a"),
+            (Ids{1, 0}));                                       // one cut character: one
   EXPECT_EQ(tokenizer.encode("\xed\xa0\x80"), (Ids{1, 1, 1}));  // a surrogate: one a byte
   EXPECT_EQ(tokenizer.encode("\xf0\x9f\x98"), (Ids{1}));
 }
@@ -128,16 +132,20 @@ TEST(TokenizerTest, TemplateStandsAroundTheTextOnlyWhenAsked) {
 
 TEST(TokenizerTest, LlamaClassesAddBosByDefault) {
   const std::string added = R"("added_tokens": [{"id": 7, "content": "<s>", "special": true}])";
-  EXPECT_EQ(make(kModel, added, R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"})").encode("a"),
+  EXPECT_EQ(make(kModel, added, R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"})")
+                .encode("a"),
             (Ids{7, 0}));
-  EXPECT_EQ(make(kModel, added,
-                 R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<s>", "add_bos_token": false})")
+  EXPECT_EQ(
+      make(
+          kModel, added,
+          R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<s>", "add_bos_token": false})")
+          .encode("a"),
+      (Ids{0}));
+  EXPECT_EQ(make(kModel, added, R"({"tokenizer_class": "Qwen2Tokenizer", "bos_token": "<s>"})")
                 .encode("a"),
             (Ids{0}));
-  EXPECT_EQ(make(kModel, added, R"({"tokenizer_class": "Qwen2Tokenizer", "bos_token": "<s>"})").encode("a"),
-            (Ids{0}));
-  EXPECT_EQ(make(kModel, added,
-                 R"({"eos_token": {"content": "<s>"}, "add_eos_token": true})").encode("a"),
+  EXPECT_EQ(make(kModel, added, R"({"eos_token": {"content": "<s>"}, "add_eos_token": true})")
+                .encode("a"),
             (Ids{0, 7}));
 }
 
@@ -154,7 +162,8 @@ TEST(TokenizerTest, ConfigAddsTokensAndKeepsTheTemplateRaw) {
 TEST(TokenizerTest, MetaspaceFirstPrependsOnlyAtTheBeginning) {
   const std::string model = R"("vocab": {"▁": 0, "a": 1}, "merges": [])";
   const std::string added = R"("added_tokens": [{"id": 5, "content": "|"}], )";
-  const std::string section = R"("pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": )";
+  const std::string section =
+      R"("pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": )";
   EXPECT_EQ(make(model, added + section + "\"first\"}").encode("a|a a"), (Ids{0, 1, 5, 1, 0, 1}));
   EXPECT_EQ(make(model, added + section + "\"always\"}").encode("a|a"), (Ids{0, 1, 5, 0, 1}));
   EXPECT_EQ(make(model, added + section + "\"never\"}").encode("a|a"), (Ids{1, 5, 1}));
@@ -176,7 +185,8 @@ TEST(TokenizerTest, OneTokenizerServesSeveralThreads) {
 }
 
 TEST(TokenizerTest, ASplitThatNeedsTooManyStepsIsAnError) {
-  const Tokenizer tokenizer = make(kModel, R"json("pre_tokenizer": {"type": "Split", "invert": false,
+  const Tokenizer tokenizer =
+      make(kModel, R"json("pre_tokenizer": {"type": "Split", "invert": false,
       "behavior": "Isolated", "pattern": {"Regex": "(?:a|a?)+(?=[bc])"}})json");
   EXPECT_EQ(tokenizer.encode("aab"), (Ids{0, 0, 1}));
   EXPECT_THROW(tokenizer.encode(std::string(100, 'a')), Error);
@@ -188,7 +198,8 @@ TEST(TokenizerErrorTest, MissingFileNamesThePathAndTheFix) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find("/nonexistent/model/tokenizer.json"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/model/tokenizer.json"),
+              std::string::npos);
     EXPECT_NE(std::string(error.what()).find("copy it there"), std::string::npos);
   }
 }
@@ -209,9 +220,11 @@ TEST(TokenizerErrorTest, UnsupportedPartsAreRefusedByName) {
   refuses("/decoder: decoder \"CTC\"", json_of(kModel, R"("decoder": {"type": "CTC"})"));
   refuses("/post_processor: post_processor \"BertProcessing\"",
           json_of(kModel, R"("post_processor": {"type": "BertProcessing"})"));
-  for (const char* pattern : {"a\\\\Kb", "(?<n>a)", "[a[b]]", "[a&&b]", "(*F)", "a{,3}", "a{2}+", "\\\\xff"}) {
+  for (const char* pattern :
+       {"a\\\\Kb", "(?<n>a)", "[a[b]]", "[a&&b]", "(*F)", "a{,3}", "a{2}+", "\\\\xff"}) {
     refuses("/pre_tokenizer/pattern", json_of(kModel, R"("pre_tokenizer": {"type": "Split",
-        "behavior": "Isolated", "pattern": {"Regex": ")" + std::string(pattern) + "\"}}"));
+        "behavior": "Isolated", "pattern": {"Regex": ")" + std::string(pattern) +
+                                                          "\"}}"));
   }
 }
 
@@ -221,7 +234,8 @@ TEST(TokenizerErrorTest, WrongFilesAreRefusedWithTheirPlace) {
   };
   rejects("not JSON", "");
   rejects("not JSON", "version https://git-lfs.github.com/spec/v1\n");
-  rejects("not JSON at byte 13", R"({"model": {},})" "x");
+  rejects("not JSON at byte 13", R"({"model": {},})"
+                                 "x");
   rejects("not UTF-8", "{\"a\": \"\xff\"}");
   rejects("surrogate", R"({"a": "\ud800"})");
   rejects("appears twice in one object", R"({"a": 1, "a": 2})");
@@ -241,7 +255,8 @@ TEST(TokenizerErrorTest, WrongFilesAreRefusedWithTheirPlace) {
   rejects("want two tokens", json_of(R"("vocab": {"a": 0}, "merges": [["a", "a", "a"]])"));
   rejects("want two tokens", json_of(R"("vocab": {"a": 0}, "merges": [1])"));
   rejects("unk_token", json_of(R"("vocab": {"a": 0}, "unk_token": "u")"));
-  rejects("/model/vocab gives it 0", json_of(kModel, R"("added_tokens": [{"id": 9, "content": "a"}])"));
+  rejects("/model/vocab gives it 0",
+          json_of(kModel, R"("added_tokens": [{"id": 9, "content": "a"}])"));
   rejects("which /model/vocab gives to \"a\"",
           json_of(kModel, R"("added_tokens": [{"id": 0, "content": "new"}])"));
   rejects("appears twice", json_of(kModel, R"("added_tokens": [{"id": 8, "content": "x"},
