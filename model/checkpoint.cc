@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "model/checkpoint_files.h"
 #include "model/fingerprint.h"
-#include "model/printable.h"
 #include "model/safetensors.h"
 #include "model/small_file.h"
 #include "model/tensor_match.h"
@@ -28,21 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr uint64_t kMaxConfigBytes = 4'000'000;
-
-// Every tensor of the index must be in the file it is said to be in.
-void check_index(const WeightFiles& named, const std::vector<SafetensorsFile>& files) {
-  std::vector<std::set<std::string_view>> held(files.size());
-  if (named.weight_map.empty()) return;
-  for (size_t f = 0; f < files.size(); ++f) {
-    for (const SafetensorsEntry& entry : files[f].entries()) held[f].insert(entry.name);
-  }
-  for (const auto& [tensor, file_idx] : named.weight_map) {
-    const auto f = static_cast<size_t>(file_idx);
-    if (held[f].count(tensor) != 0) continue;
-    fail(ErrorKind::kInput, files[f].path(), ": no tensor \"", printable(tensor),
-         "\", but the index says it is in this file");
-  }
-}
 
 // An lm_head beside a tied embedding must hold the same bytes: transformers would use the
 // embedding.
@@ -93,10 +77,7 @@ CheckpointSummary summarise(const std::vector<SafetensorsFile>& files, TensorMat
   summary.num_tensors = match.num_used_entries;
   summary.ignored = std::move(match.ignored);
   std::set<std::string> dtypes;
-  for (const auto& [key, place] : match.places) {
-    const auto& file = files[static_cast<size_t>(place.file_idx)];
-    dtypes.insert(to_string(file.entries()[static_cast<size_t>(place.entry_idx)].type->dtype));
-  }
+  for (const DType dtype : match.dtypes) dtypes.insert(to_string(dtype));
   summary.dtypes.assign(dtypes.begin(), dtypes.end());
   return summary;
 }
@@ -193,8 +174,7 @@ Checkpoint Checkpoint::open(const fs::path& dir) {
   state->config = parse_model_config(config_text, config_path.string());
   const WeightFiles named = find_weight_files(dir);
   for (const fs::path& path : named.paths) state->files.push_back(SafetensorsFile::open(path));
-  check_index(named, state->files);
-  state->match = match_tensors(state->config, state->files, dir.string());
+  state->match = match_tensors(state->config, state->files, named.weight_map, dir.string());
   check_tied_head(state->files, state->match);
   state->config.checkpoint_dtype =
       state->match.expert_dtype.value_or(state->config.checkpoint_dtype);

@@ -52,8 +52,9 @@ class Matcher {
           const std::string& where)
       : config_(config), files_(files), where_(where) {}
 
-  TensorMatch run() {
+  TensorMatch run(const std::vector<std::pair<std::string, int>>& weight_map) {
     collect_names();
+    check_index(weight_map);
     const MoeNaming& any = moe_namings(config_.family)[0];
     for (const TensorRole role : global_roles(config_)) match_one(role, -1, any);
     for (int layer = 0; layer < config_.num_layers; ++layer) match_layer(layer);
@@ -73,6 +74,7 @@ class Matcher {
     size_t total = 0;
     for (const SafetensorsFile& file : files_) total += file.entries().size();
     names_.reserve(total);
+    match_.places.reserve(total);
     for (size_t f = 0; f < files_.size(); ++f) {
       const auto& entries = files_[f].entries();
       is_used_.emplace_back(entries.size(), false);
@@ -93,6 +95,16 @@ class Matcher {
     if (!form.empty() && reason_to_ignore(added.name, true, config_).empty()) {
       fail(ErrorKind::kUnsupported, path(at), ": tensor \"", printable(added.name), "\": ", form,
            "; use the unquantised release of the model");
+    }
+  }
+
+  // Every tensor of the index must be in the file it is said to be in.
+  void check_index(const std::vector<std::pair<std::string, int>>& weight_map) const {
+    for (const auto& [tensor, file_idx] : weight_map) {
+      const auto found = names_.find(tensor);
+      if (found != names_.end() && found->second.file_idx == file_idx) continue;
+      fail(ErrorKind::kInput, path({file_idx, 0}), ": no tensor \"", printable(tensor),
+           "\", but the index says it is in this file");
     }
   }
 
@@ -193,6 +205,7 @@ class Matcher {
     }
     is_used_[static_cast<size_t>(at.file_idx)][static_cast<size_t>(at.entry_idx)] = true;
     match_.used_bytes += used.size_bytes;
+    match_.dtypes.insert(used.type->dtype);
     ++match_.num_used_entries;
   }
 
@@ -291,8 +304,9 @@ uint64_t pack_key(const TensorKey& key) {
 }
 
 TensorMatch match_tensors(const ModelConfig& config, const std::vector<SafetensorsFile>& files,
+                          const std::vector<std::pair<std::string, int>>& weight_map,
                           const std::string& where) {
-  return Matcher(config, files, where).run();
+  return Matcher(config, files, where).run(weight_map);
 }
 
 }  // namespace colibri

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model/checkpoint.h"
@@ -25,6 +27,7 @@ struct TensorMatch {
   std::unordered_map<uint64_t, TensorPlace> places;  // by pack_key
   uint64_t used_bytes = 0, expert_bytes = 0;
   int num_used_entries = 0;
+  std::set<DType> dtypes;             // of all used tensors
   std::optional<DType> expert_dtype;  // of the first expert found
   std::vector<std::string> ignored;   // name and reason
   // lm_head.weight beside a tied embedding: its bytes are still to be compared.
@@ -34,10 +37,12 @@ struct TensorMatch {
 uint64_t pack_key(const TensorKey& key);
 
 // Errors: kInput for a tensor that is missing (with the wanted shape and near names), has another
-// shape, stands in two files, or is neither used nor ignored; kUnsupported for quantised and
-// transposed forms. `where` names the checkpoint. Memory: a multiple of the number of entries, not
-// of what the configuration claims.
+// shape, stands in two files, is not in the file that the index names (`weight_map`, empty without
+// one), or is neither used nor ignored; kUnsupported for quantised and transposed forms. `where`
+// names the checkpoint. Memory: a multiple of the number of entries, not of what the configuration
+// claims.
 TensorMatch match_tensors(const ModelConfig& config, const std::vector<SafetensorsFile>& files,
+                          const std::vector<std::pair<std::string, int>>& weight_map,
                           const std::string& where);
 
 }  // namespace colibri
