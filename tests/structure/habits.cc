@@ -102,9 +102,8 @@ std::vector<std::string> unbuilt_faults(const std::vector<SourceFile>& sources,
   std::vector<std::string> faults;
   for (const SourceFile& source : sources) {
     if (source.extension() != ".cc" && source.extension() != ".cu") continue;
-    const std::string name = std::filesystem::path(source.path).filename().string();
-    const std::regex word("(^|[^\\w.])" + std::regex_replace(name, std::regex("\\."), "\\.") +
-                          "\\b");
+    const std::string stem = std::filesystem::path(source.path).stem().string();
+    const std::regex word("(^|[^\\w.])" + stem + "(\\.(cc|cu))?($|[^\\w.])");
     bool built = false;
     for (const SourceFile& build_file : build_files) {
       built = built || std::regex_search(build_file.text, word);

@@ -19,7 +19,7 @@ std::vector<std::string> header_faults(const SourceFile& file);
 std::vector<std::string> dead_text_faults(const SourceFile& file);
 // A path of one person's machine. Documents and scripts too.
 std::vector<std::string> machine_path_faults(const SourceFile& file);
-// A source that no build file of its folder names.
+// A source that no build file names, with or without its ending.
 std::vector<std::string> unbuilt_faults(const std::vector<SourceFile>& sources,
                                         const std::vector<SourceFile>& build_files);
 

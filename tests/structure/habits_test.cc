@@ -107,6 +107,7 @@ TEST(HabitsTest, SourceThatIsNotBuiltIsFound) {
   const std::vector<SourceFile> build = {{"base/CMakeLists.txt", "SOURCES\n  a.cc\n  big_b.cc\n"}};
   EXPECT_TRUE(unbuilt_faults({{"base/a.cc", ""}, {"base/x.h", ""}}, build).empty());
   EXPECT_EQ(unbuilt_faults({{"base/b.cc", ""}}, build).size(), 1u);
+  EXPECT_TRUE(unbuilt_faults({{"tests/a/x_test.cc", ""}}, {{"t", "foreach(n x_test y)"}}).empty());
 }
 
 }  // namespace
