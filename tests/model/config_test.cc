@@ -84,6 +84,46 @@ TEST(ConfigTest, KimiIsReadAsDeepseek) {
   EXPECT_EQ(config.num_experts, 384);
 }
 
+// The keys of the released DeepSeek-V3 configuration, without its quantisation.
+TEST(ConfigTest, KeysOfReleasedDeepseekAreUnderstood) {
+  const ModelConfig config = parse("deepseek_v3", R"("architectures": ["DeepseekV3ForCausalLM"],
+      "attention_bias": false, "attention_dropout": 0.0, "auto_map": {"AutoConfig": "x.Y"},
+      "aux_loss_alpha": 0.001, "bos_token_id": 0, "eos_token_id": 1, "ep_size": 1,
+      "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
+      "initializer_range": 0.02, "intermediate_size": 18432, "kv_lora_rank": 512,
+      "max_position_embeddings": 163840, "moe_intermediate_size": 2048, "moe_layer_freq": 1,
+      "n_group": 8, "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true,
+      "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61,
+      "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "pretraining_tp": 1,
+      "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+      "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0,
+      "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "type": "yarn"},
+      "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+      "seq_aux": true, "tie_word_embeddings": false, "topk_group": 4, "topk_method": "noaux_tc",
+      "torch_dtype": "bfloat16", "transformers_version": "4.33.1", "use_cache": true,
+      "v_head_dim": 128, "vocab_size": 129280)");
+  EXPECT_EQ(config.attention.rope.type, RopeType::kYarn);
+  EXPECT_EQ(config.eos_ids, std::vector<int32_t>{1});
+}
+
+// The keys of the released GLM-4.5.
+TEST(ConfigTest, KeysOfReleasedGlmAreUnderstood) {
+  const ModelConfig config = parse("glm4_moe", R"("architectures": ["Glm4MoeForCausalLM"],
+      "attention_bias": true, "attention_dropout": 0.0, "pad_token_id": 151329,
+      "eos_token_id": [151329, 151336, 151338], "head_dim": 128, "hidden_act": "silu",
+      "hidden_size": 5120, "partial_rotary_factor": 0.5, "initializer_range": 0.02,
+      "intermediate_size": 12288, "max_position_embeddings": 131072,
+      "moe_intermediate_size": 1536, "norm_topk_prob": true, "num_attention_heads": 96,
+      "n_group": 1, "topk_group": 1, "n_routed_experts": 160, "n_shared_experts": 1,
+      "routed_scaling_factor": 2.5, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
+      "num_hidden_layers": 92, "num_key_value_heads": 8, "num_nextn_predict_layers": 1,
+      "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 1000000,
+      "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.54.0",
+      "use_cache": true, "use_qk_norm": true, "vocab_size": 151552)");
+  EXPECT_EQ(config.attention.qk_norm, QkNorm::kPerHead);
+  EXPECT_EQ(config.eos_ids.size(), 3u);
+}
+
 struct Wrong {
   const char *family, *keys, *message;
 };

@@ -55,6 +55,18 @@ TEST(RopeConfigTest, YarnMixesInterpolationByTheRamp) {
   EXPECT_FLOAT_EQ(rope.attention_factor, static_cast<float>(0.1 * std::log(4.0) + 1));
 }
 
+// As above without rounding: the ramp ends where a wave turns beta_slow = 1/4 times.
+TEST(RopeConfigTest, YarnRampEndsAtBetaSlow) {
+  const RopeConfig rope =
+      parse(R"({"rope_scaling": {"type": "yarn", "factor": 4, "truncate": false, "beta_slow": 0.25,
+                "original_max_position_embeddings": 64}})")
+          .rope;
+  const double end = 8 * std::log(64 / (0.25 * 2 * M_PI)) / (2 * std::log(10000.0));  // 1.61
+  const auto ramp = static_cast<float>(1 / end);
+  EXPECT_FLOAT_EQ(rope.inv_freq[1], 0.1f * ((1 - ramp) + ramp / 4));
+  EXPECT_FLOAT_EQ(rope.inv_freq[2], 0.01f / 4);
+}
+
 TEST(RopeConfigTest, MscalesGiveTheirQuotientAndTheLatentScale) {
   const ParsedRope parsed = parse(R"({"rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.5,
       "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}})");
