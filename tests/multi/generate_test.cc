@@ -1,0 +1,138 @@
+// `colibri generate` as real processes: the same line from every number of ranks and every way to
+// start them.
+
+#include <gtest/gtest.h>
+
+#include "tests/multi/program.h"
+
+namespace colibri {
+namespace {
+
+const Words kRomeo = {"--prompt", "ROMEO:", "--greedy", "--max-tokens", "64", "--ids"};
+
+void expect_romeo(const Words& command, const Words& environment = {}) {
+  const CommandResult result = run_command(command, 60, environment);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, romeo_line()) << result.err;
+}
+
+class RanksTest : public testing::TestWithParam<int> {};
+
+TEST_P(RanksTest, ProcessesOverMpiPrintTransformersIds) {
+  expect_romeo(generate_demo(joined(kRomeo, {"--ranks", std::to_string(GetParam())})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, RanksTest, testing::Values(1, 2, 3, 5, 8));
+
+TEST(GenerateTest, ThreadsOverTheLocalTransportPrintTransformersIds) {
+  expect_romeo(generate_demo(joined(kRomeo, {"--ranks", "3", "--transport", "local"})));
+}
+
+TEST(GenerateTest, BareMpirunPrintsTransformersIds) {
+  expect_romeo(under_mpirun(3, generate_demo(kRomeo)), kMpiAsRoot);
+}
+
+TEST(GenerateTest, PlacementSelfExchangeAndUnderscoresChangeNothing) {
+  expect_romeo(generate_demo({"--prompt", "ROMEO:", "--greedy", "--max_tokens", "64", "--ids",
+                              "--ranks", "3", "--placement", "random:4", "--coordinator-experts",
+                              "5", "--self-exchange", "--chunk", "2"}));
+}
+
+TEST(GenerateTest, VariableStandsForAFlagAndTheFlagWins) {
+  const CommandResult by_variable = run_command(
+      generate_demo({"--prompt", "ROMEO:", "--greedy", "--ids"}), 20, {"COLIBRI_MAX_TOKENS=2"});
+  EXPECT_EQ(by_variable.out, romeo_line().substr(0, 6) + "\n") << by_variable.err;
+  expect_romeo(generate_demo(kRomeo), {"COLIBRI_MAX_TOKENS=2"});
+}
+
+TEST(GenerateTest, OnlyTextGoesToStdoutAndTheSummaryToStderr) {
+  const CommandResult result = run_command(
+      generate_demo({"--prompt", "ROMEO:", "--greedy", "--max-tokens", "8", "--ranks", "3"}), 60);
+  EXPECT_EQ(result.out, " O, I will tell her,\nI\n") << result.err;
+  for (const char* fact :
+       {"starting 3 ranks", "new tokens at", "rank 2:", "waited for", "dispatch"}) {
+    EXPECT_NE(result.err.find(fact), std::string::npos) << fact << " in\n" << result.err;
+  }
+}
+
+TEST(GenerateTest, StopStringEndsTheTextBeforeIt) {
+  const CommandResult result = run_command(
+      generate_demo({"--prompt", "ROMEO:", "--greedy", "--max-tokens", "64", "--stop", "tell"}),
+      20);
+  EXPECT_EQ(result.out, " O, I will \n") << result.err;
+}
+
+TEST(GenerateTest, JsonHoldsTextIdsReasonAndRanks) {
+  const CommandResult result = run_command(
+      generate_demo({"--prompt", "ROMEO:", "--greedy", "--max-tokens", "8", "--json"}), 20);
+  const auto object = nlohmann::json::parse(result.out);
+  EXPECT_EQ(object.at("text"), " O, I will tell her,\nI");
+  EXPECT_EQ(object.at("ids").size(), 8u);
+  EXPECT_EQ(object.at("prompt_ids"), nlohmann::json::parse("[49, 1038, 36, 46, 25]"));
+  EXPECT_EQ(object.at("finish_reason"), "length");
+  EXPECT_EQ(object.at("ranks"), 1);
+}
+
+TEST(GenerateTest, PromptsOfAFileRunTogetherAndKeepTheirOrder) {
+  const std::string path = COLIBRI_BINARY_DIR "/prompts_of_generate_test.jsonl";
+  std::ofstream(path) << "{\"prompt\": \"def main(\"}\n\"ROMEO:\"\n{\"prompt_ids\": [49, 1038]}\n";
+  const CommandResult result = run_command(
+      generate_demo({"--prompts", path, "--greedy", "--max-tokens", "64", "--ids", "--ranks", "2"}),
+      60);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::istringstream lines(result.out);
+  std::string first, second, third;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  std::getline(lines, third);
+  EXPECT_EQ(first.substr(0, 12), "87,11,353,11");
+  EXPECT_EQ(second + "\n", romeo_line());
+  EXPECT_FALSE(third.empty());
+}
+
+TEST(GenerateTest, SameSeedDrawsTheSameOnAnyNumberOfRanks) {
+  const Words drawing = {"--prompt", "ROMEO:", "--max-tokens", "32", "--ids", "--seed", "5"};
+  const std::string one = run_command(generate_demo(drawing), 20).out;
+  EXPECT_EQ(one, run_command(generate_demo(joined(drawing, {"--ranks", "3"})), 60).out);
+  EXPECT_NE(
+      one,
+      run_command(
+          generate_demo({"--prompt", "ROMEO:", "--max-tokens", "32", "--ids", "--seed", "6"}), 20)
+          .out);
+}
+
+TEST(GenerateTest, LogitsFilesOfOneAndThreeRanksAreByteIdentical) {
+  const auto logits_of = [](int ranks) {
+    const std::string path =
+        COLIBRI_BINARY_DIR "/logits_of_generate_test_" + std::to_string(ranks) + ".npy";
+    run_command(
+        generate_demo({"--prompt", "ROMEO:", "--greedy", "--max-tokens", "8", "--logits-out", path,
+                       "--score-prompt", "--ranks", std::to_string(ranks)}),
+        60);
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string one = logits_of(1);
+  EXPECT_EQ(one.size(), 128 + 12 * 1536 * sizeof(float));  // prompt - 1 + steps rows
+  EXPECT_TRUE(one == logits_of(3));
+}
+
+TEST(InspectTest, ShowsShapesExpertsAndWhoWouldHoldThem) {
+  const CommandResult result =
+      run_command({kProgram, "inspect", "--model", kDemo, "--for-ranks", "3"}, 20);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* fact : {"qwen3_moe", "softmax, top 4 of 16", "rank 2"}) {
+    EXPECT_NE(result.out.find(fact), std::string::npos) << fact << " in\n" << result.out;
+  }
+}
+
+TEST(DoctorTest, ChecksTheMachineAndPingsTwoRanks) {
+  const CommandResult result = run_command({kProgram, "doctor"}, 60);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* fact : {"/dev/shm", "instruction sets", "ping over mpi"}) {
+    EXPECT_NE(result.out.find(fact), std::string::npos) << fact << " in\n" << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace colibri
