@@ -17,7 +17,7 @@ namespace colibri {
 enum class TensorRole : uint8_t {
   kEmbedding,  // [V, H]
   kFinalNorm,  // [H]
-  kLmHead,     // [V, H]; the embedding when tied
+  kLmHead,     // [V, H]; the same range as the embedding when tied
   kAttentionNorm,
   kMlpNorm,  // [H]
   kQ,
@@ -73,25 +73,27 @@ struct TensorRange {
 
 // Bytes by role, for `inspect`.
 struct CheckpointSummary {
-  uint64_t total_bytes = 0, expert_bytes = 0;
-  int num_files = 0, num_tensors = 0;
-  std::vector<std::string> dtypes;   // in use, e.g. "bf16"
-  std::vector<std::string> ignored;  // tensors left out by name, with the reason
+  uint64_t total_bytes = 0, expert_bytes = 0;  // of the tensors in use, as stored
+  int num_files = 0, num_tensors = 0;          // tensors in use, as the files count them
+  std::vector<std::string> dtypes;             // in use, e.g. "bf16"
+  std::vector<std::string> ignored;            // tensors left out by name, with the reason
 };
 
 class Checkpoint {
  public:
   // Opens `dir`: config, index, every header; finds and checks the shape of every tensor the
   // configuration asks for; fails if one is missing or one in the files is neither used nor ignored
-  // by name. Errors: kInput and kUnsupported as in the README's table; kEnvironment when `dir` is
-  // not there. Threads: const members may be called from several threads.
+  // by name. An lm_head beside a tied embedding is read and must hold the same bytes. Errors:
+  // kInput for wrong files, kUnsupported for a family, key, type or quantised form that is not
+  // supported, kEnvironment when `dir` is not there (with the command that downloads an org/name).
+  // Files stay open. Threads: const members may be called from several threads.
   static Checkpoint open(const std::filesystem::path& dir);
 
   const std::filesystem::path& dir() const;
   const ModelConfig& config() const;
   const CheckpointSummary& summary() const;
   // 128-bit hash, in hex, of the configuration and of names, shapes and places of all tensors:
-  // ranks compare it at start.
+  // ranks compare it at start. The weights themselves are not read.
   const std::string& fingerprint() const;
 
   bool has(const TensorKey& key) const;

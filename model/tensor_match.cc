@@ -57,6 +57,10 @@ class Matcher {
     check_index(weight_map);
     const MoeNaming& any = moe_namings(config_.family)[0];
     for (const TensorRole role : global_roles(config_)) match_one(role, -1, any);
+    if (config_.tied_embeddings) {
+      const TensorPlace embedding = match_.places.at(pack_key({TensorRole::kEmbedding, -1, -1}));
+      match_.places.emplace(pack_key({TensorRole::kLmHead, -1, -1}), embedding);
+    }
     for (int layer = 0; layer < config_.num_layers; ++layer) match_layer(layer);
     account_for_rest();
     return std::move(match_);

@@ -167,6 +167,20 @@ TEST(CheckpointTest, TiedHeadWithEqualBytesIsIgnored) {
             std::vector<std::string>{"lm_head.weight: equal to the tied embedding"});
 }
 
+TEST(CheckpointTest, HeadOfATiedModelIsTheEmbedding) {
+  const TempDir dir;
+  write_changed(
+      dir,
+      [](Tensors& t) {
+        std::erase_if(t, [](const auto& x) { return x.name == "lm_head.weight"; });
+      },
+      tied_config());
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  const TensorRange head = checkpoint.range({TensorRole::kLmHead, -1, -1});
+  EXPECT_EQ(head.name, "model.embed_tokens.weight");
+  EXPECT_EQ(head.offset_bytes, checkpoint.range({TensorRole::kEmbedding, -1, -1}).offset_bytes);
+}
+
 TEST(CheckpointTest, TiedHeadWithOtherBytesIsAnError) {
   const TempDir dir;
   write_changed(
