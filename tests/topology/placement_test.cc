@@ -152,6 +152,14 @@ TEST(PlacementTest, RandomReplicasLieOnDifferentRanks) {
                "no rank has room for one more replica");
 }
 
+TEST(PlacementTest, RandomReplicasKeepToTheCapacity) {
+  const PlacementOptions options{.num_ranks = 3, .capacity_slots = {0, 3, 3}};
+  const Placement placement = random_placement(shape_of(4, {true}), options, 1, 2);
+  check_capacity(placement, options.capacity_slots);
+  EXPECT_EQ(placement.num_slots(1) + placement.num_slots(2), 6);
+  EXPECT_ERROR(random_placement(shape_of(4, {true}), options, 1, 3), kInput, "want fewer replicas");
+}
+
 TEST(PlacementTest, SlotsFollowTheOrderOfTheLists) {
   const Placement placement(shape_of(3, {true}), 2, {{{2, 0}, {1, 2}}});
   EXPECT_EQ(slots(placement, 0, 0), (std::vector<SlotRef>{{0, 1}}));

@@ -94,6 +94,7 @@ TEST(SystemMemoryTest, GroupPathDoesNotLeadOutOfTheMount) {
   const TemporaryFolder root;
   root.write("proc/meminfo", kMeminfo);
   root.write("proc/self/cgroup", "0::/../../escape\n");
+  root.write("sys/fs/cgroup/cgroup.procs", "");
   root.write("sys/escape/memory.max", "1\n");
   root.write("sys/escape/memory.current", "1\n");
   EXPECT_FALSE(read_system_memory(root.path()).cgroup_room_bytes.has_value());
