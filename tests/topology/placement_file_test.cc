@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/expect_error.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/topology/files.h"
 #include "tests/topology/shapes.h"
 
 namespace colibri {
@@ -48,7 +48,7 @@ TEST(PlacementFileTest, TextRoundTrips) {
 }
 
 TEST(PlacementFileTest, FileRoundTripsAndLeavesNoPartialFile) {
-  const TemporaryFolder folder;
+  const TempDir folder;
   const auto file = folder.path() / "placement.json";
   const ModelShape shape = small_shape();
   const Placement placement = round_robin_placement(shape, {.num_ranks = 3});
@@ -58,7 +58,7 @@ TEST(PlacementFileTest, FileRoundTripsAndLeavesNoPartialFile) {
 }
 
 TEST(PlacementFileTest, FileThatCannotBeReadOrWrittenIsNamed) {
-  const TemporaryFolder folder;
+  const TempDir folder;
   const auto file = folder.path() / "absent.json";
   EXPECT_ERROR(read_placement(file, small_shape()), kEnvironment, file.string());
   EXPECT_ERROR(read_placement(folder.path(), small_shape()), kEnvironment, "is not a file");
@@ -170,8 +170,8 @@ TEST(PlacementOptionTest, MakesWhatWasAskedFor) {
 }
 
 TEST(PlacementOptionTest, FileIsHeldAgainstTheRun) {
-  const TemporaryFolder folder;
-  const auto file = folder.write("for_two.json", kValid);
+  const TempDir folder;
+  const auto file = write_file(folder, "for_two.json", kValid);
   const PlacementChoice choice = parse_placement_option(file.string());
   EXPECT_EQ(make_placement(choice, small_shape(), {.num_ranks = 2}), parse(kValid));
   EXPECT_ERROR(make_placement(choice, small_shape(), {.num_ranks = 3}), kInput,

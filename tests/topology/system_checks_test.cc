@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/support/temporary_folder.h"
+#include "tests/topology/files.h"
 
 namespace colibri {
 namespace {
@@ -90,11 +90,11 @@ TEST(SystemChecksTest, WhatCannotBeReadIsSaid) {
 }
 
 TEST(SystemFactsTest, FilesBecomeFacts) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", "MemTotal: 8 kB\nMemAvailable: 4 kB\n");
-  root.write("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2\n");
-  root.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
-  root.write("sys/fs/cgroup/cpu.max", "250000 100000\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", "MemTotal: 8 kB\nMemAvailable: 4 kB\n");
+  write_file(root, "proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2\n");
+  write_file(root, "sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
+  write_file(root, "sys/fs/cgroup/cpu.max", "250000 100000\n");
   const SystemFacts facts = read_system_facts(root.path());
   ASSERT_TRUE(facts.memory.has_value());
   EXPECT_EQ(facts.memory->usable_bytes(), 4096);
@@ -105,11 +105,11 @@ TEST(SystemFactsTest, FilesBecomeFacts) {
 }
 
 TEST(SystemFactsTest, VersionOneQuotaIsRead) {
-  const TemporaryFolder root;
-  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  const TempDir root;
+  write_file(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  write_file(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
   EXPECT_EQ(read_system_facts(root.path()).cpu_quota, 0.5);
-  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  write_file(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   EXPECT_EQ(read_system_facts(root.path()).cpu_quota, std::nullopt);
 }
 
@@ -141,9 +141,9 @@ TEST(FormatCpuListTest, RunsBecomeRanges) {
 
 TEST(FindProgramTest, FirstExecutableOnThePathIsFound) {
   namespace fs = std::filesystem;
-  const TemporaryFolder root;
-  const std::string plain = root.write("a/tool", "text").string();
-  const std::string program = root.write("b/tool", "text").string();
+  const TempDir root;
+  const std::string plain = write_file(root, "a/tool", "text").string();
+  const std::string program = write_file(root, "b/tool", "text").string();
   fs::permissions(program, fs::perms::owner_all);
   const std::string search_path = (root.path() / "absent").string() +
                                   "::" + (root.path() / "a").string() + ":" +

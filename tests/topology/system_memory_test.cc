@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/topology/files.h"
 
 namespace colibri {
 namespace {
@@ -25,8 +25,8 @@ TEST(MeminfoTest, MissingOrMalformedIsEmpty) {
 }
 
 TEST(SystemMemoryTest, WithoutALimitTheKernelsEstimateCounts) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
   const SystemMemory memory = read_system_memory(root.path());
   EXPECT_EQ(memory.total_bytes, 8192);
   EXPECT_FALSE(memory.cgroup_room_bytes.has_value());
@@ -34,69 +34,69 @@ TEST(SystemMemoryTest, WithoutALimitTheKernelsEstimateCounts) {
 }
 
 TEST(SystemMemoryTest, WithoutProcFailsByName) {
-  const TemporaryFolder root;
+  const TempDir root;
   EXPECT_ERROR(read_system_memory(root.path()), kEnvironment, "proc/meminfo has no MemAvailable");
 }
 
 TEST(SystemMemoryTest, TightestGroupAboveCounts) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "0::/outer/inner\n");
-  root.write("sys/fs/cgroup/outer/memory.max", "3000\n");
-  root.write("sys/fs/cgroup/outer/memory.current", "2000\n");
-  root.write("sys/fs/cgroup/outer/inner/memory.max", "5000\n");
-  root.write("sys/fs/cgroup/outer/inner/memory.current", "100\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "0::/outer/inner\n");
+  write_file(root, "sys/fs/cgroup/outer/memory.max", "3000\n");
+  write_file(root, "sys/fs/cgroup/outer/memory.current", "2000\n");
+  write_file(root, "sys/fs/cgroup/outer/inner/memory.max", "5000\n");
+  write_file(root, "sys/fs/cgroup/outer/inner/memory.current", "100\n");
   EXPECT_EQ(read_system_memory(root.path()).cgroup_room_bytes, 1000);
   EXPECT_EQ(read_system_memory(root.path()).usable_bytes(), 1000);
 }
 
 TEST(SystemMemoryTest, ReclaimableCacheIsNotUse) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "0::/\n");
-  root.write("sys/fs/cgroup/memory.max", "3000\n");
-  root.write("sys/fs/cgroup/memory.current", "2500\n");
-  root.write("sys/fs/cgroup/memory.stat", "anon 5\ninactive_file_x 7\ninactive_file 2000\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "0::/\n");
+  write_file(root, "sys/fs/cgroup/memory.max", "3000\n");
+  write_file(root, "sys/fs/cgroup/memory.current", "2500\n");
+  write_file(root, "sys/fs/cgroup/memory.stat", "anon 5\ninactive_file_x 7\ninactive_file 2000\n");
   EXPECT_EQ(read_system_memory(root.path()).cgroup_room_bytes, 2500);
 }
 
 TEST(SystemMemoryTest, UseAboveTheLimitLeavesNothing) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "0::/\n");
-  root.write("sys/fs/cgroup/memory.max", "3000\n");
-  root.write("sys/fs/cgroup/memory.current", "3001\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "0::/\n");
+  write_file(root, "sys/fs/cgroup/memory.max", "3000\n");
+  write_file(root, "sys/fs/cgroup/memory.current", "3001\n");
   EXPECT_EQ(read_system_memory(root.path()).usable_bytes(), 0);
 }
 
 TEST(SystemMemoryTest, MaxMeansNoLimit) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "0::/\n");
-  root.write("sys/fs/cgroup/memory.max", "max\n");
-  root.write("sys/fs/cgroup/memory.current", "3001\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "0::/\n");
+  write_file(root, "sys/fs/cgroup/memory.max", "max\n");
+  write_file(root, "sys/fs/cgroup/memory.current", "3001\n");
   EXPECT_FALSE(read_system_memory(root.path()).cgroup_room_bytes.has_value());
 }
 
 TEST(SystemMemoryTest, VersionOneGroupsAreRead) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "4:cpu,memory:/job\n1:cpuset:/x\n0::/\n");
-  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "10\n");
-  root.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600\n");
-  root.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "500\n");
-  root.write("sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 50\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "4:cpu,memory:/job\n1:cpuset:/x\n0::/\n");
+  write_file(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write_file(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "10\n");
+  write_file(root, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600\n");
+  write_file(root, "sys/fs/cgroup/memory/job/memory.usage_in_bytes", "500\n");
+  write_file(root, "sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 50\n");
   EXPECT_EQ(read_system_memory(root.path()).cgroup_room_bytes, 150);
 }
 
 TEST(SystemMemoryTest, GroupPathDoesNotLeadOutOfTheMount) {
-  const TemporaryFolder root;
-  root.write("proc/meminfo", kMeminfo);
-  root.write("proc/self/cgroup", "0::/../../escape\n");
-  root.write("sys/fs/cgroup/cgroup.procs", "");
-  root.write("sys/escape/memory.max", "1\n");
-  root.write("sys/escape/memory.current", "1\n");
+  const TempDir root;
+  write_file(root, "proc/meminfo", kMeminfo);
+  write_file(root, "proc/self/cgroup", "0::/../../escape\n");
+  write_file(root, "sys/fs/cgroup/cgroup.procs", "");
+  write_file(root, "sys/escape/memory.max", "1\n");
+  write_file(root, "sys/escape/memory.current", "1\n");
   EXPECT_FALSE(read_system_memory(root.path()).cgroup_room_bytes.has_value());
 }
 
