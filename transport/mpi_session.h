@@ -2,6 +2,9 @@
 // that does not come. Included by mpi_*.cc alone.
 #pragma once
 
+// The C interface alone, without the C++ bindings that some MPIs add to it.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
 #include <condition_variable>
