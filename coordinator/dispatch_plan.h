@@ -36,9 +36,11 @@ struct DispatchPlan {
 // chosen by token number, which spreads the load and changes no bit.
 //
 // Example: T = 2, K = 2; rank 0 holds experts 0 and 1, rank 1 holds 2 and 3.
-//   expert_ids 0 3 | 2 3
-//   row_begin 0 1 3    row_token 0 | 0 1    pair_begin 0 1 2 4    slot 0 | 1 | 0 1 pair_of_choice 0
-//   1 | 2 3 (asserted by DispatchPlanTest.HeaderExample)
+//   expert_ids      0 3 | 2 3
+//   row_begin       0 1 3        row_token  0 | 0 1
+//   pair_begin      0 1 2 4      slot       0 | 1 | 0 1
+//   pair_of_choice  0 1 | 2 3
+//   (asserted by DispatchPlanTest.HeaderExample)
 //
 // Cost: O(R + T * K * log K). Threads: reentrant.
 // Errors: kInternal, plan unspecified, when an id is outside [0, E) or a size does not match.

@@ -80,7 +80,8 @@ std::string placement_summary(const ModelShape& shape, const RunConfig& config) 
   options.coordinator_experts = config.common.coordinator_experts;
   const Placement placement =
       make_placement(parse_placement_option(config.common.placement), shape, options);
-  std::string text;
+  std::string text = fmt::format("{:<12} {} (the model of placement files)\n{}\n", "shape",
+                                 shape.fingerprint, describe(placement));
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
     const int64_t bytes = placement.num_slots(rank) * shape.expert_bytes +
                           (rank == 0 ? shape.coordinator_weight_bytes : 0);

@@ -61,6 +61,11 @@ int run(int argc, char** argv) {
     if (who_am_i().rank == 0) std::fputs(parsed.text.c_str(), stdout);
     return 0;
   }
+  for (const std::string& name : parsed.unknown_variables) {
+    if (who_am_i().started_by_launcher()) break;
+    std::fprintf(stderr, "colibri: warning: the variable %s means nothing to colibri\n",
+                 name.c_str());
+  }
   const CommonOptions& common = parsed.config.common;
   if (parsed.config.verb == Verb::kDoctor && !parsed.config.doctor.ping_only) {
     return doctor(parsed.config, argv[0]);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/env.h"
 #include "base/error.h"
 
 namespace colibri {
@@ -17,15 +18,11 @@ std::string with_hyphens(const std::string& argument) {
   return changed;
 }
 
-std::string variable_of(const std::string& option) {
-  std::string name = "COLIBRI_" + option.substr(2);
-  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-  return name;
-}
-
 template <class T>
 CLI::Option* add(CLI::App& app, const std::string& option, T& value, const std::string& help) {
-  return app.add_option(option, value, help)->envname(variable_of(option))->capture_default_str();
+  return app.add_option(option, value, help)
+      ->envname(env_name_of_flag(option))
+      ->capture_default_str();
 }
 
 // CLI11 reads "-1" for an unsigned as a huge number; every count is signed here and bounded by
@@ -161,6 +158,17 @@ void check_config(const RunConfig& config) {
   }
 }
 
+// A misspelt variable must not be silent.
+std::vector<std::string> unknown_variables(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    for (const CLI::Option* option : verb->get_options()) {
+      if (!option->get_envname().empty()) flags.push_back(option->get_name());
+    }
+  }
+  return unknown_env_variables(current_environment(), flags);
+}
+
 void refuse_verbs_to_come(const std::vector<std::string>& arguments) {
   static const std::vector<std::string> kToCome = {"chat",    "serve", "score",   "bench",
                                                    "convert", "plan",  "simulate"};
@@ -203,6 +211,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   if (*doctor) config.verb = Verb::kDoctor;
   config.generate.has_prompt = generate->count("--prompt") > 0;
   check_config(config);
+  parsed.unknown_variables = unknown_variables(app);
   return parsed;
 }
 

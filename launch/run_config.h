@@ -74,6 +74,8 @@ struct ParsedCommandLine {
   RunConfig config;
   bool wants_text = false;
   std::string text;
+  std::vector<std::string>
+      unknown_variables;  // COLIBRI_* names in the environment that mean nothing
 };
 
 // Underscores in option names are read as hyphens. Errors: kInput with what came and what was

@@ -27,7 +27,9 @@ sanitized() {
   for program in "$@"; do "build/$preset/$program" --gtest_brief=1; done
 }
 
-sanitized debug base_test model_test tokenizer_test transport_test coordinator_test
+sanitized debug base_test transport_test topology_test coordinator_test tokenizer_test \
+  json_fields_test safetensors_test config_test config_keys_test checkpoint_test \
+  checkpoint_files_test fixtures_test family_test
 sanitized tsan base_test transport_test
 
 colibri_say "release: everything"

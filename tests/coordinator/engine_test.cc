@@ -1,0 +1,127 @@
+#include "coordinator/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "coordinator/exchange.h"
+#include "tests/support/expect_error.h"
+#include "tests/worker/shard_rig.h"
+
+namespace colibri {
+namespace {
+
+// The tiny model on one rank, greedy.
+class EngineTest : public testing::Test {
+ protected:
+  EngineTest()
+      : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
+        shard_(rig_.load(placement_, 0)),
+        weights_(
+            load_coordinator_weights(rig_.checkpoint(), WeightFormat::kAsStored, [](uint64_t) {})),
+        cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 4),
+        exchange_(make_exchange({.local = shard_.get(),
+                                 .ops = &rig_.ops(),
+                                 .hidden_size = rig_.config().hidden_size,
+                                 .num_layers = rig_.config().num_layers,
+                                 .max_tokens = 8,
+                                 .top_k = 2})),
+        forward_({.config = &rig_.config(),
+                  .weights = &weights_,
+                  .cache = &cache_,
+                  .ops = &rig_.ops(),
+                  .stream = &rig_.stream(),
+                  .max_tokens = 8},
+                 {&placement_, exchange_.get()}) {}
+
+  Engine engine(int max_batch) {
+    return Engine(
+        forward_, cache_, rig_.config().vocab_size,
+        {.limits = {.max_tokens = 8, .chunk = 3}, .max_context = 20, .max_batch = max_batch});
+  }
+
+  static Request request(std::vector<int32_t> prompt, int64_t max_tokens,
+                         std::vector<int32_t>* got = nullptr) {
+    Request made;
+    made.prompt_ids = std::move(prompt);
+    made.max_tokens = max_tokens;
+    if (got != nullptr) {
+      made.on_token = [got](int32_t id) {
+        got->push_back(id);
+        return true;
+      };
+    }
+    return made;
+  }
+
+  ShardRig rig_;
+  Placement placement_;
+  std::unique_ptr<ExpertShard> shard_;
+  CoordinatorWeights weights_;
+  KvCache cache_;
+  std::unique_ptr<ExpertExchange> exchange_;
+  Forward forward_;
+};
+
+TEST_F(EngineTest, PromptIsReadInChunksThenOneTokenAStep) {
+  Engine e = engine(1);
+  e.add(request({1, 2, 3, 4}, 2));
+  int steps = 0;
+  while (e.step()) ++steps;
+  EXPECT_EQ(steps, 3);  // chunks of 3 and 1, of which the last gives a token; then one more
+  EXPECT_EQ(e.totals().num_prompt_tokens, 4);
+  EXPECT_EQ(e.totals().num_new_tokens, 2);
+  EXPECT_EQ(e.finish_reason(0), FinishReason::kLength);
+}
+
+TEST_F(EngineTest, StopIdEndsTheSequenceAndIsHandedOutLast) {
+  std::vector<int32_t> free_run, stopped;
+  Engine e = engine(1);
+  e.add(request({1, 2, 3}, 4, &free_run));
+  while (e.step()) {
+  }
+  Request second = request({1, 2, 3}, 4, &stopped);
+  second.stop_ids = {free_run[1]};
+  e.add(std::move(second));
+  while (e.step()) {
+  }
+  EXPECT_EQ(e.finish_reason(1), FinishReason::kStop);
+  EXPECT_EQ(stopped.back(), free_run[1]);
+  EXPECT_LE(stopped.size(), 2u);
+}
+
+TEST_F(EngineTest, PagesOfEndedSequencesServeThoseThatWaited) {
+  Engine e = engine(2);
+  for (int i = 0; i < 9; ++i) e.add(request({i, i, i}, 5));
+  while (e.step()) {
+  }
+  EXPECT_EQ(cache_.num_free_pages(), 4);
+  EXPECT_EQ(e.totals().num_new_tokens, 45);
+}
+
+TEST_F(EngineTest, ContextEndsTheSequence) {
+  Engine e = engine(1);
+  std::vector<int32_t> got;
+  e.add(request({1, 2}, 100, &got));
+  while (e.step()) {
+  }
+  EXPECT_EQ(got.size(), 18u);
+  EXPECT_EQ(e.finish_reason(0), FinishReason::kLength);
+}
+
+TEST_F(EngineTest, CancelledSequencesEndAndSaySo) {
+  Engine e = engine(1);
+  e.add(request({1, 2}, 10));
+  e.step();
+  e.cancel_all();
+  EXPECT_FALSE(e.step());
+  EXPECT_EQ(e.finish_reason(0), FinishReason::kCancelled);
+}
+
+TEST_F(EngineTest, WrongPromptsAreNamed) {
+  Engine e = engine(1);
+  EXPECT_ERROR(e.add(request({}, 1)), kInput, "prompt is empty");
+  EXPECT_ERROR(e.add(request({10}, 1)), kInput, "prompt id 10");
+  EXPECT_ERROR(e.add(request(std::vector<int32_t>(20, 1), 1)), kInput, "at most 19");
+}
+
+}  // namespace
+}  // namespace colibri
