@@ -48,37 +48,31 @@ TEST(FmaTest, RoundsOnceOnRandomBitPatterns) {
   expect_fma_is_exact(a, b, c);
 }
 
-// Sums where product and addend nearly cancel or lie a rounding apart: few bits, close exponents.
+// (1 + i 2^-12)(1 + j 2^-12) with i and j odd ends in 2^-24, half a unit of the result: a tie that
+// a far smaller addend decides, too small to be seen in a double.
 TEST(FmaTest, RoundsOnceWhereDoubleRoundingWouldShow) {
-  std::mt19937 engine(2);
-  const size_t count = 2'000'000;
-  std::vector<float> a(count), b(count), c(count);
-  const auto draw = [&](int exponent_range) {
-    const uint32_t bits = static_cast<uint32_t>(engine());
-    const int exponent = static_cast<int>(bits >> 24) % exponent_range;
-    const float mantissa =
-        1.0f + static_cast<float>(bits % 4 == 0 ? bits & 0xFu : bits & 0x7FFFFFu) *
-                   (bits % 4 == 0 ? 0x1p-22f : 0x1p-23f);
-    return std::ldexp((bits & 0x800000u) != 0 ? -mantissa : mantissa, exponent);
-  };
-  for (size_t i = 0; i < count; ++i) {
-    a[i] = draw(4);
-    b[i] = draw(4);
-    c[i] = std::ldexp(draw(60), -32);
+  std::vector<float> a, b, c;
+  for (int i = 1; i < 400; i += 2) {
+    for (int j = 1; j < 400; j += 2) {
+      for (const float tiny : {0x1p-60f, -0x1p-60f, 0x1p-149f, -0x1p-149f}) {
+        a.push_back((i + j) % 4 == 0 ? -1.0f - i * 0x1p-12f : 1.0f + i * 0x1p-12f);
+        b.push_back(1.0f + j * 0x1p-12f);
+        c.push_back(tiny);
+      }
+    }
   }
   expect_fma_is_exact(a, b, c);
 }
 
+// k 2^-149 plus or minus 2^-150 (1 - 2^-32): just below a tie of two subnormal results.
 TEST(FmaTest, RoundsOnceInTheSubnormalRange) {
-  std::mt19937 engine(3);
-  const size_t count = 1'000'000;
-  std::vector<float> a(count), b(count), c(count);
-  for (size_t i = 0; i < count; ++i) {
-    a[i] = std::ldexp(1.0f + static_cast<float>(engine() % 8388608) * 0x1p-23f,
-                      -static_cast<int>(engine() % 80) - 40);
-    b[i] = std::ldexp(-1.0f - static_cast<float>(engine() % 8388608) * 0x1p-23f,
-                      -static_cast<int>(engine() % 60) - 20);
-    c[i] = std::bit_cast<float>(static_cast<uint32_t>(engine()) & 0x81FFFFFFu);
+  std::vector<float> a, b, c;
+  for (int k = (1 << 22) - 1000; k < (1 << 22) + 1000; ++k) {
+    for (const float sign : {1.0f, -1.0f}) {
+      a.push_back(sign * 0x1.0001p-75f);
+      b.push_back(0x1.fffep-76f);
+      c.push_back(static_cast<float>(k) * 0x1p-149f);
+    }
   }
   expect_fma_is_exact(a, b, c);
 }
