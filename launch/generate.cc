@@ -23,6 +23,10 @@ void write_out(const std::string& text) {
   }
 }
 
+void print_warning(const std::string& text) {
+  std::fprintf(stderr, "colibri: warning: %s\n", text.c_str());
+}
+
 // Rank 0's side of one run of the verb.
 class Generation {
  public:
@@ -58,6 +62,7 @@ class Generation {
 
 int Generation::serve(Engine& engine) {
   const double load_s = seconds_since_process_start();
+  for (const std::string& warning : prompts_.warnings) print_warning(warning);
   add_requests(engine);
   start_ = Answer::Clock::now();
   while (engine.step()) {
@@ -156,7 +161,7 @@ void Generation::print_summary(const Engine& engine, double load_s) {
   if (const auto first = answers_[0]->first_token_at()) input.first_token_s = seconds_to(*first);
   std::fputs(summary_text(input).c_str(), stderr);
   for (const std::string& warning : session_.load_stats().collapsed_layers(32)) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+    print_warning(warning);
   }
 }
 
@@ -185,13 +190,20 @@ SessionNeeds needs_of(const GenerateOptions& options, const CommonOptions& commo
 
 int generate(const RunConfig& config, RankContext& context) {
   PromptSet prompts;
-  ModelSession session(config.common, context, [&](const Checkpoint& checkpoint) {
+  const auto prepare = [&](const Checkpoint& checkpoint) {
     prompts = read_prompts(config.generate, checkpoint);
     return needs_of(config.generate, config.common, prompts, checkpoint.config());
-  });
-  return session.run([&](Engine& engine) {
-    return Generation(config, session, std::move(prompts)).serve(engine);
-  });
+  };
+  const auto session = std::make_shared<ModelSession>(config.common, context, prepare);
+  try {
+    return session->run([&](Engine& engine) {
+      return Generation(config, *session, std::move(prompts)).serve(engine);
+    });
+  } catch (...) {
+    // Messages may still be under way into the session's buffers.
+    if (context.transport != nullptr) context.transport->keep(session);
+    throw;
+  }
 }
 
 }  // namespace colibri

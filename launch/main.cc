@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "base/error.h"
@@ -31,14 +32,18 @@ bool is_launcher(const CommonOptions& options) {
   return options.ranks > 1 && options.transport != "local" && !started;
 }
 
-int run_verb(const RunConfig& config) {
+using OnCode = std::function<void(int)>;
+
+int run_verb(const RunConfig& config, const OnCode& on_code) {
   switch (config.verb) {
     case Verb::kInspect:
       return inspect(config);
     case Verb::kDoctor:
-      return run_ranks(config, [&](RankContext& context) { return ping_ranks(config, context); });
+      return run_ranks(
+          config, [&](RankContext& context) { return ping_ranks(config, context); }, on_code);
     case Verb::kGenerate:
-      return run_ranks(config, [&](RankContext& context) { return generate(config, context); });
+      return run_ranks(
+          config, [&](RankContext& context) { return generate(config, context); }, on_code);
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
 }
@@ -47,7 +52,7 @@ int run_verb(const RunConfig& config) {
 int doctor(RunConfig config, char* program) {
   print_checks();
   config.common.ranks = std::max(config.common.ranks, 2);
-  if (config.common.transport == "local") return run_verb(config);
+  if (config.common.transport == "local") return run_verb(config, [](int) {});
   std::string ranks = std::to_string(config.common.ranks);
   std::string words[] = {"doctor", "--ping-only", "--ranks"};
   char* arguments[] = {program,         words[0].data(), words[1].data(),
@@ -55,7 +60,7 @@ int doctor(RunConfig config, char* program) {
   return run_under_mpirun(5, arguments, config.common.ranks);
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, const OnCode& on_code) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv);
   if (parsed.wants_text) {
     if (who_am_i().rank == 0) std::fputs(parsed.text.c_str(), stdout);
@@ -73,7 +78,7 @@ int run(int argc, char** argv) {
   if (parsed.config.verb != Verb::kInspect && is_launcher(common)) {
     return run_under_mpirun(argc, argv, common.ranks);
   }
-  return run_verb(parsed.config);
+  return run_verb(parsed.config, on_code);
 }
 
 // For errors of the command line, which every rank meets alike.
@@ -94,7 +99,7 @@ int main(int argc, char** argv) {
   try {
     RankLink link = RankLink::join(argc, argv);
     try {
-      code = run(argc, argv);
+      code = run(argc, argv, [&link](int result) { link.write_status(result); });
     } catch (...) {
       code = report_exception_alike(rank_if_known());
     }

@@ -169,39 +169,46 @@ int ModelSession::run(const std::function<int(Engine&)>& serve) {
 int ModelSession::run_coordinator(const std::function<int(Engine&)>& serve) {
   try {
     const int code = serve(*coordinator_->engine);
-    stop_workers(code);
+    stop_workers(code, kStopTimeoutMs);
     return code;
   } catch (const Error& error) {
-    stop_workers(exit_code(error.kind()));
+    // After a loss or a time-out nobody is waited for long: who lives sees this rank's end anyway.
+    const bool lost = error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kRankLost;
+    stop_workers(exit_code(error.kind()), lost ? kStopAfterLossMs : kStopTimeoutMs);
     throw;
   } catch (...) {
-    stop_workers(exit_code(ErrorKind::kInternal));
+    stop_workers(exit_code(ErrorKind::kInternal), kStopTimeoutMs);
     throw;
   }
 }
 
-// Tells every living worker to leave. A worker that cannot be told is left to the launcher.
-void ModelSession::stop_workers(int code) {
+// Tells every living worker to leave and waits for the answers. A worker that cannot be told is
+// left to the launcher.
+void ModelSession::stop_workers(int code, int64_t timeout_ms) {
   if (context_.transport == nullptr || context_.size == 1) return;
   Transport& transport = *context_.transport;
   const auto dead = transport.dead_ranks();
-  const std::vector<std::byte> message =
-      encode_control(0, transport.epoch(), StopBody{.exit_code = code});
-  std::vector<std::vector<std::byte>> answers(static_cast<size_t>(context_.size));
+  struct Messages {
+    std::vector<std::byte> stop;
+    std::vector<std::vector<std::byte>> answers;
+  };
+  const auto messages = std::make_shared<Messages>();
+  messages->stop = encode_control(0, transport.epoch(), StopBody{.exit_code = code});
+  messages->answers.resize(static_cast<size_t>(context_.size));
+  std::vector<Pending> pending;
   for (int rank = 1; rank < context_.size; ++rank) {
     if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
-    auto& answer = answers[static_cast<size_t>(rank)];
+    auto& answer = messages->answers[static_cast<size_t>(rank)];
     answer.resize(kMaxControlBytes);
-    const SendOp send{rank, Channel::kControl, message.data(), message.size()};
+    const SendOp send{rank, Channel::kControl, messages->stop.data(), messages->stop.size()};
     const RecvOp recv{rank, Channel::kControl, answer.data(), answer.size()};
-    try {
-      const Pending pending = transport.post({{&send, 1}, {&recv, 1}}, nullptr);
-      transport.wait({&pending, 1}, Deadline::after_ms(kStopTimeoutMs), "workers to leave");
-      transport.take_received_bytes(pending);
-    } catch (const Error& error) {
-      context_.log->warn("rank {} was not told to leave: {}", rank, error.what());
-      transport.declare_dead(rank);
-    }
+    pending.push_back(transport.post({{&send, 1}, {&recv, 1}}, nullptr));
+  }
+  try {
+    transport.wait(pending, Deadline::after_ms(timeout_ms), "workers to leave");
+  } catch (const Error& error) {
+    transport.keep(messages);  // late answers may still arrive in these buffers
+    context_.log->info("not every rank was told to leave: {}", error.what());
   }
 }
 

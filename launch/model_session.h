@@ -59,7 +59,7 @@ class ModelSession {
   void make_coordinator();
   int run_coordinator(const std::function<int(Engine&)>& serve);
   int run_worker();
-  void stop_workers(int exit_code);
+  void stop_workers(int exit_code, int64_t timeout_ms);
   int64_t max_step_tokens() const;
   int max_batch() const;
   int64_t max_context() const;

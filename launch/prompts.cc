@@ -135,6 +135,9 @@ PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpo
   }
   const GenerationDefaults defaults = read_generation_defaults(checkpoint.dir());
   set.sampling = choose_sampling(options, defaults);
+  for (const std::string& setting : defaults.not_applied) {
+    set.warnings.push_back("generation_config.json asks for " + setting + ", which is not applied");
+  }
   if (!options.ignore_eos) {
     set.eos_ids = defaults.eos_ids.empty() ? checkpoint.config().eos_ids : defaults.eos_ids;
   }

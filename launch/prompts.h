@@ -19,6 +19,7 @@ struct PromptSet {
   std::vector<std::vector<int32_t>> ids;
   SamplingParams sampling;
   std::vector<int32_t> eos_ids;
+  std::vector<std::string> warnings;  // what generation_config.json asks for and is not applied
 };
 
 // Reads prompts, tokenizer and sampling defaults. Errors: kInput for unreadable or empty prompts,

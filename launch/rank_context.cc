@@ -32,7 +32,8 @@ std::optional<ErrorInfo> outcome_of(const std::function<void()>& work) {
 
 // One process of an MPI job. After a loss MPI is not ended: the caller leaves by _exit.
 int run_mpi_rank(const CommonOptions& options, const RankInfo& who,
-                 const std::function<int(RankContext&)>& body) {
+                 const std::function<int(RankContext&)>& body,
+                 const std::function<void(int)>& on_code) {
   if (who.rank == 0) {
     install_drain_signals();
   } else {
@@ -54,6 +55,7 @@ int run_mpi_rank(const CommonOptions& options, const RankInfo& who,
   } catch (...) {
     code = report_exception(who.rank);
   }
+  on_code(code);
   transport->finalize(code);
   return code;
 }
@@ -109,7 +111,8 @@ int report_exception_alike(int rank) {
   }
 }
 
-int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body) {
+int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body,
+              const std::function<void(int)>& on_code) {
   const CommonOptions& options = config.common;
   const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
   try {
@@ -120,7 +123,7 @@ int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& b
       install_drain_signals();
       return run_local_ranks(options, std::max(options.ranks, 1), body);
     }
-    return run_mpi_rank(options, who, body);
+    return run_mpi_rank(options, who, body, on_code);
   } catch (...) {
     return report_exception_alike(who.rank);
   }

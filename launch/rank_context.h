@@ -31,7 +31,9 @@ class AgreedError : public Error {
 // Runs `body` once a rank of this process: alone, as threads over the local transport, or as one
 // process of an MPI job. Returns the exit code of rank 0 where it is known here. An Error that
 // leaves `body` is printed by rank 0 alone and becomes its exit code.
-int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body);
+// `on_code` hears the code before MPI is ended, which may not come back after a loss.
+int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body,
+              const std::function<void(int)>& on_code);
 
 // Prints what is in flight in a catch block, if it is this rank's to print, and returns its exit
 // code.

@@ -15,6 +15,7 @@ namespace colibri {
 
 inline constexpr int kDefaultMaxBatch = 16;
 inline constexpr int64_t kStopTimeoutMs = 3000;
+inline constexpr int64_t kStopAfterLossMs = 200;
 
 // "auto" is f32 on the CPU.
 DType parse_kv_dtype(const std::string& text);

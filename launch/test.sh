@@ -35,5 +35,5 @@ sanitized tsan base_test transport_test
 colibri_say "release: everything"
 cmake --preset release -DCOLIBRI_TESTS=on >/dev/null
 cmake --build build/release
-[ "$full" = yes ] && export COLIBRI_TEST_FULL=1
+[ "$full" = yes ] && export FULL_TESTS=1
 ctest --test-dir build/release -j "$jobs" --no-tests=error
