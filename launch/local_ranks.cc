@@ -39,7 +39,11 @@ int run_local_ranks(const CommonOptions& options, int num_ranks,
     try {
       results[static_cast<size_t>(rank)] = body(context);
     } catch (...) {
-      if (rank == 0) root_error = std::current_exception();
+      if (rank == 0) {
+        root_error = std::current_exception();
+      } else {
+        report_exception(rank);
+      }
     }
   };
   std::vector<std::thread> others;

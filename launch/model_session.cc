@@ -80,7 +80,10 @@ void ModelSession::open(const Prepare& prepare) {
   placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
   check_memory_plan();
   ops_ = make_cpu_ops(parse_isa(options_.isa));
-  pool_ = std::make_unique<ThreadPool>(pool_options(options_, context_));
+  const ThreadPool::Options pool = pool_options(options_, context_);
+  // Before the pool starts its threads, which inherit this one's cores.
+  if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
+  pool_ = std::make_unique<ThreadPool>(pool);
   device_ = make_cpu_device(*pool_);
   stream_ = device_->make_stream();
 }
