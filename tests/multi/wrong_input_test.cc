@@ -5,6 +5,7 @@
 
 #include "tests/multi/program.h"
 #include "tests/support/model_files.h"
+#include "tests/support/sparse_model.h"
 #include "tests/support/temp_dir.h"
 
 namespace colibri {
@@ -162,6 +163,19 @@ TEST(WrongInputTest, PlacementFileOfAnotherModel) {
 TEST(WrongInputTest, MoreContextThanTheModelHas) {
   expect_refused_everywhere(
       {generate(kDemo, {"--prompt", "x", "--max-context", "4096"}), 2, {"4096", "2048"}});
+}
+
+TEST(WrongInputTest, ModelLargerThanTheMemoryIsRefusedBeforeItIsRead) {
+  const TempDir dir;
+  write_sparse(dir.path(), qwen3_235b_json(), false, uint64_t{20} << 30);
+  expect_refused_everywhere({generate(dir.path()), 3, {"GB", "this machine"}});
+}
+
+TEST(WrongInputTest, IndexThatNamesAFileOutsideTheDirectory) {
+  const BrokenModel model("model.safetensors", "");
+  write_file(std::filesystem::path(model.path()) / "model.safetensors.index.json",
+             R"({"weight_map": {"model.norm.weight": "../x.safetensors"}})");
+  expect_refused_everywhere({generate(model.path()), 2, {"../x.safetensors"}});
 }
 
 TEST(WrongInputTest, LogitsFileThatCannotBeWrittenLeavesNothing) {
