@@ -199,8 +199,9 @@ void loss_in_mid_transfer_leaves_survivors_working(RankContext& context) {
   const auto in = lent_buffer(t, kBytes), out = lent_buffer(t, kBytes);
   if (t.rank() == victim) {
     for (int peer = 0; peer < victim; ++peer) {
+      const auto from_peer = lent_buffer(t, kBytes);
       const SendOp send{peer, Channel::kRows, out->data(), kBytes};
-      const RecvOp recv{peer, Channel::kResults, in->data(), kBytes};
+      const RecvOp recv{peer, Channel::kResults, from_peer->data(), kBytes};
       t.post({{&send, 1}, {&recv, 1}}, nullptr);
     }
     t.progress();
