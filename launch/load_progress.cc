@@ -16,7 +16,7 @@ struct LoadProgress::Peer {
   int rank = 0;
   bool done = false;
   uint64_t loaded_bytes = 0, total_bytes = 0;
-  std::vector<std::byte> message;
+  std::shared_ptr<std::vector<std::byte>> message;
   Pending pending;
 };
 
@@ -25,17 +25,18 @@ struct LoadProgress::Sent {
   Pending pending;
 };
 
-LoadProgress::LoadProgress(RankContext& context, uint64_t total_bytes)
+LoadProgress::LoadProgress(RankContext& context, uint64_t total_bytes, int64_t stall_ms)
     : context_(context),
       total_bytes_(total_bytes),
+      stall_ms_(stall_ms),
       display_("loading", total_bytes, stderr_progress()) {
   if (context.transport == nullptr || !context.is_root()) return;
   for (int rank = 1; rank < context.size; ++rank) {
     Peer peer;
     peer.rank = rank;
-    peer.message.resize(kMaxControlBytes);
-    const RecvOp recv{rank, Channel::kControl, peer.message.data(), peer.message.size()};
-    peer.pending = context.transport->post({{}, {&recv, 1}}, nullptr);
+    peer.message = std::make_shared<std::vector<std::byte>>(kMaxControlBytes);
+    context.transport->keep(peer.message);  // a worker that stalled may still write into it
+    post(peer);
     peers_.push_back(std::move(peer));
   }
 }
@@ -61,8 +62,10 @@ void LoadProgress::finish() {
     return;
   }
   Backoff backoff(false);
+  Deadline stall = Deadline::after_ms(stall_ms_);
   while (std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.done; })) {
-    poll();
+    if (poll()) stall = Deadline::after_ms(stall_ms_);
+    if (stall.expired()) break;
     show();
     backoff.pause();
   }
@@ -81,27 +84,36 @@ void LoadProgress::send(bool last) {
   sent.pending = context_.transport->post({{&send, 1}, {}}, nullptr);
 }
 
-// A dead peer is done: the next agreement names it.
-void LoadProgress::poll() {
+// True if any worker told of progress. A dead peer is done: the next agreement names it.
+bool LoadProgress::poll() {
+  bool heard = false;
   for (Peer& peer : peers_) {
     if (peer.done) continue;
     try {
-      if (!context_.transport->test(peer.pending)) continue;
-      const size_t bytes = context_.transport->take_received_bytes(peer.pending).at(0);
-      const auto body =
-          parse_control({peer.message.data(), bytes}, peer.rank, context_.transport->epoch())
-              .as<LoadProgressBody>();
-      peer.loaded_bytes = body.loaded_bytes;
-      peer.total_bytes = body.total_bytes;
-      peer.done = body.loaded_bytes >= body.total_bytes;
+      heard = receive(peer) || heard;
     } catch (const Error&) {
       peer.done = true;
-      continue;
     }
-    if (peer.done) continue;
-    const RecvOp recv{peer.rank, Channel::kControl, peer.message.data(), peer.message.size()};
-    peer.pending = context_.transport->post({{}, {&recv, 1}}, nullptr);
   }
+  return heard;
+}
+
+bool LoadProgress::receive(Peer& peer) {
+  Transport& transport = *context_.transport;
+  if (!transport.test(peer.pending)) return false;
+  const size_t bytes = transport.take_received_bytes(peer.pending).at(0);
+  const auto body = parse_control({peer.message->data(), bytes}, peer.rank, transport.epoch())
+                        .as<LoadProgressBody>();
+  peer.loaded_bytes = body.loaded_bytes;
+  peer.total_bytes = body.total_bytes;
+  peer.done = body.loaded_bytes >= body.total_bytes;
+  if (!peer.done) post(peer);
+  return true;
+}
+
+void LoadProgress::post(Peer& peer) {
+  const RecvOp recv{peer.rank, Channel::kControl, peer.message->data(), peer.message->size()};
+  peer.pending = context_.transport->post({{}, {&recv, 1}}, nullptr);
 }
 
 void LoadProgress::show() {

@@ -19,7 +19,8 @@ namespace colibri {
 class LoadProgress {
  public:
   // This rank will read `total_bytes`. One thread.
-  LoadProgress(RankContext& context, uint64_t total_bytes);
+  // Rank 0 gives up on workers of which none has told of progress for stall_ms.
+  LoadProgress(RankContext& context, uint64_t total_bytes, int64_t stall_ms);
   ~LoadProgress();
 
   void add(uint64_t bytes);
@@ -32,11 +33,14 @@ class LoadProgress {
   struct Sent;
 
   void send(bool last);
-  void poll();
+  bool poll();
+  bool receive(Peer& peer);
+  void post(Peer& peer);
   void show();
 
   RankContext& context_;
   uint64_t loaded_bytes_ = 0, total_bytes_;
+  int64_t stall_ms_;
   std::chrono::steady_clock::time_point last_sent_;
   std::vector<Peer> peers_;
   std::deque<Sent> sent_;

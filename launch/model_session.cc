@@ -31,7 +31,9 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
   compare_with_others(start_ms);
-  const int64_t load_ms = start_ms + load_allowance_ms(checkpoint_->summary().total_bytes);
+  // When rank 0 is done all are, or have stalled; a worker waits until the slowest is done.
+  const int64_t load_ms =
+      start_ms + (context.is_root() ? 0 : load_allowance_ms(checkpoint_->summary().total_bytes));
   agreed(context, "loading the weights", load_ms, [&] { load(); });
 }
 
@@ -113,7 +115,8 @@ int ModelSession::num_sequences() const {
 }
 
 void ModelSession::load() {
-  LoadProgress progress(context_, share_bytes(*checkpoint_, *placement_, context_.rank));
+  LoadProgress progress(context_, share_bytes(*checkpoint_, *placement_, context_.rank),
+                        int64_t{options_.start_timeout_s} * 1000);
   try {
     ShardOptions shard;
     shard.rank = context_.rank;

@@ -92,16 +92,15 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const GenerateOptions& options,
 
 SamplingParams choose_sampling(const GenerateOptions& options, const GenerationDefaults& defaults) {
   SamplingParams params;
-  const bool asks =
-      options.temperature >= 0 || options.top_p >= 0 || options.top_k >= 0 || options.min_p >= 0;
-  params.greedy = options.greedy || (!asks && !defaults.do_sample);
-  const auto choose = [](double given, float otherwise) {
-    return given >= 0 ? static_cast<float>(given) : otherwise;
+  const bool asks = options.temperature || options.top_p || options.top_k || options.min_p;
+  params.greedy = options.greedy || options.temperature == 0.0 || (!asks && !defaults.do_sample);
+  const auto choose = [](const std::optional<double>& given, float otherwise) {
+    return given ? static_cast<float>(*given) : otherwise;
   };
   params.temperature = choose(options.temperature, defaults.temperature);
   params.top_p = choose(options.top_p, defaults.top_p);
   params.min_p = choose(options.min_p, defaults.min_p);
-  params.top_k = options.top_k >= 0 ? options.top_k : defaults.top_k;
+  params.top_k = options.top_k.value_or(defaults.top_k);
   params.seed = options.seed;
   check_sampling(params);
   return params;

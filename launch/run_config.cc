@@ -25,6 +25,12 @@ CLI::Option* add(CLI::App& app, const std::string& option, T& value, const std::
       ->capture_default_str();
 }
 
+template <class T>
+void add_optional(CLI::App& app, const std::string& option, std::optional<T>& value,
+                  const std::string& help) {
+  app.add_option(option, value, help)->envname(env_name_of_flag(option));
+}
+
 // CLI11 reads "-1" for an unsigned as a huge number; every count is signed here and bounded by
 // name.
 template <class T>
@@ -76,10 +82,10 @@ void add_generate(CLI::App& app, RunConfig& config) {
   app.add_option("--prompts", o.prompts_file, "JSON lines, each a string or {\"prompt\": ...}");
   add(app, "--max-tokens", o.max_tokens, "Most new tokens");
   app.add_flag("--greedy", o.greedy, "Always the most likely token");
-  add(app, "--temperature", o.temperature, "Default: generation_config.json");
-  add(app, "--top-p", o.top_p, "Default: generation_config.json");
-  add(app, "--top-k", o.top_k, "Default: generation_config.json; 0 is off");
-  add(app, "--min-p", o.min_p, "Default: generation_config.json");
+  add_optional(app, "--temperature", o.temperature, "0 is greedy. Default: generation_config.json");
+  add_optional(app, "--top-p", o.top_p, "Default: generation_config.json");
+  add_optional(app, "--top-k", o.top_k, "Default: generation_config.json; 0 is off");
+  add_optional(app, "--min-p", o.min_p, "Default: generation_config.json");
   add(app, "--seed", o.seed, "Of the random draws");
   app.add_option("--stop", o.stop, "Text that ends the answer; may be given again")
       ->allow_extra_args(false);
@@ -96,7 +102,6 @@ void add_inspect(CLI::App& app, RunConfig& config) {
   add(app, "--coordinator-experts", config.common.coordinator_experts,
       "Experts a layer that rank 0 holds");
   app.add_option("--for-ranks", config.inspect.for_ranks, "Show who would hold what on N ranks");
-  app.add_flag("--tensors", config.inspect.tensors, "List every tensor");
 }
 
 void add_doctor(CLI::App& app, RunConfig& config) {

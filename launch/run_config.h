@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,9 @@ struct GenerateOptions {
   bool has_prompt = false;
   int64_t max_tokens = 128;
   bool greedy = false;
-  // Negative: take generation_config.json's.
-  double temperature = -1, top_p = -1, min_p = -1;
-  int top_k = -1;
+  // Not given: generation_config.json's. Temperature 0 is greedy.
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<int> top_k;
   uint64_t seed = 0;
   std::vector<std::string> stop;
   bool ignore_eos = false;
@@ -51,7 +52,6 @@ struct GenerateOptions {
 
 struct InspectOptions {
   int for_ranks = 0;  // 0: no placement shown
-  bool tensors = false;
 };
 
 struct DoctorOptions {

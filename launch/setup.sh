@@ -2,13 +2,15 @@
 # Installs what the build needs from Debian's packages, if it is missing. Sourced by demo.sh and test.sh.
 #   colibri_setup build   compiler and libraries
 #   colibri_setup tests   these and what the tests need
+#   colibri_setup full    these and a fuzzing compiler
 
 colibri_say() { printf '== %s\n' "$*" >&2; }
 
 colibri_packages() {
   echo g++ cmake ninja-build libopenmpi-dev openmpi-bin libhwloc-dev libspdlog-dev \
     nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev pkg-config
-  [ "$1" = tests ] && echo libgtest-dev libbenchmark-dev
+  [ "$1" != build ] && echo libgtest-dev binutils
+  [ "$1" = full ] && echo clang libclang-rt-dev
   return 0
 }
 

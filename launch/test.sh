@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests; ctest's summary comes last.
 #   ./launch/test.sh          what CI runs
-#   ./launch/test.sh --full   also the long ones: fuzzing with new inputs, every point of the invariance product
+#   ./launch/test.sh --full   also the long ones: a minute of fuzzing a target, gigabytes of experts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source launch/setup.sh
@@ -13,7 +13,7 @@ case "${1:-}" in
   *) echo "unknown option '$1'; want nothing or --full" >&2; exit 2 ;;
 esac
 
-colibri_setup tests
+if [ "$full" = yes ]; then colibri_setup full; else colibri_setup tests; fi
 export CTEST_OUTPUT_ON_FAILURE=1
 jobs=$(nproc)
 
@@ -32,8 +32,24 @@ sanitized debug base_test transport_test topology_test coordinator_test tokenize
   checkpoint_files_test fixtures_test family_test
 sanitized tsan base_test transport_test
 
+# New inputs for a minute a target; what a target finds is left in build/fuzz and fails the run.
+fuzz() {
+  local target name
+  cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
+    -DCOLIBRI_TESTS=on -DCOLIBRI_SANITIZE=address -DCOLIBRI_ONLY="base;model;transport;fuzz" >/dev/null
+  for target in safetensors_fuzz config_fuzz tokenizer_fuzz wire_fuzz; do
+    name=${target%_fuzz}
+    colibri_say "fuzzing $name"
+    cmake --build build/fuzz --target "$target"
+    mkdir -p "build/fuzz/corpus/$name"
+    "build/fuzz/$target" -max_total_time=60 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
+      "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
+  done
+}
+if [ "$full" = yes ]; then fuzz; fi
+
 colibri_say "release: everything"
 cmake --preset release -DCOLIBRI_TESTS=on >/dev/null
 cmake --build build/release
-[ "$full" = yes ] && export FULL_TESTS=1
+if [ "$full" = yes ]; then export FULL_TESTS=1; fi
 ctest --test-dir build/release -j "$jobs" --no-tests=error

@@ -90,6 +90,11 @@ TEST(GenerateTest, PromptsOfAFileRunTogetherAndKeepTheirOrder) {
   EXPECT_FALSE(third.empty());
 }
 
+TEST(GenerateTest, TemperatureZeroIsGreedy) {
+  expect_romeo(
+      generate_demo({"--prompt", "ROMEO:", "--temperature", "0", "--max-tokens", "64", "--ids"}));
+}
+
 TEST(GenerateTest, SameSeedDrawsTheSameOnAnyNumberOfRanks) {
   const Words drawing = {"--prompt", "ROMEO:", "--max-tokens", "32", "--ids", "--seed", "5"};
   const std::string one = run_command(generate_demo(drawing), 20).out;

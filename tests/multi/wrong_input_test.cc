@@ -138,7 +138,7 @@ TEST(WrongInputTest, ZeroAndNegativeNumbers) {
   expect_refused_everywhere(
       {generate(kDemo, {"--prompt", "x", "--chunk", "-7"}), 2, {"--chunk", "-7"}});
   expect_refused_everywhere(
-      {generate(kDemo, {"--prompt", "x", "--temperature", "0"}), 2, {"--temperature"}});
+      {generate(kDemo, {"--prompt", "x", "--temperature", "-0.5"}), 2, {"--temperature", "-0.5"}});
 }
 
 TEST(WrongInputTest, NoPromptAndTwoPrompts) {
