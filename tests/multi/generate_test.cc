@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/multi/program.h"
 
 namespace colibri {
@@ -106,20 +108,56 @@ TEST(GenerateTest, SameSeedDrawsTheSameOnAnyNumberOfRanks) {
           .out);
 }
 
-TEST(GenerateTest, LogitsFilesOfOneAndThreeRanksAreByteIdentical) {
-  const auto logits_of = [](int ranks) {
-    const std::string path =
-        COLIBRI_BINARY_DIR "/logits_of_generate_test_" + std::to_string(ranks) + ".npy";
-    run_command(
-        generate_demo({"--prompt", "ROMEO:", "--greedy", "--max-tokens", "8", "--logits-out", path,
-                       "--score-prompt", "--ranks", std::to_string(ranks)}),
-        60);
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
+// The bytes of the --logits-out file of a prompt of many tokens, at one point.
+std::string logits_file(const Words& point, const Words& environment = {}) {
+  const std::string path = COLIBRI_BINARY_DIR "/logits_of_generate_test.npy";
+  const std::string prompt =
+      "def main(argv):\n    for name in sorted(argv[1:]):\n        print(name, "
+      "len(name))\n    return 0\n\n\nclass Tree:\n    def __init__(self):\n";
+  Words command = generate_demo({"--prompt", prompt, "--greedy", "--max-tokens", "4",
+                                 "--logits-out", path, "--score-prompt"});
+  if (!environment.empty()) command = under_mpirun(3, command);
+  const CommandResult result = run_command(joined(command, point), 60, environment);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::remove(path);
+  return bytes;
+}
+
+TEST(GenerateTest, LogitsFilesAreByteIdenticalAtTwoDozenPoints) {
+  const std::string reference = logits_file({});
+  ASSERT_GT(reference.size(), 128 + 60 * 1536 * sizeof(float));
+  const std::vector<Words> points = {
+      {"--threads", "1"},
+      {"--threads", "3", "--chunk", "1"},
+      {"--isa", "portable"},
+      {"--isa", "portable", "--ranks", "2", "--chunk", "7"},
+      {"--ranks", "2"},
+      {"--ranks", "2", "--chunk", "1"},
+      {"--ranks", "2", "--coordinator-experts", "16"},
+      {"--ranks", "2", "--self-exchange", "--coordinator-experts", "7"},
+      {"--ranks", "3"},
+      {"--ranks", "3", "--chunk", "7"},
+      {"--ranks", "3", "--chunk", "64", "--threads", "2"},
+      {"--ranks", "3", "--placement", "round-robin"},
+      {"--ranks", "3", "--placement", "random:1", "--chunk", "7"},
+      {"--ranks", "3", "--transport", "local", "--placement", "random:2"},
+      {"--ranks", "3", "--bind", "inherit"},
+      {"--ranks", "5"},
+      {"--ranks", "5", "--placement", "random:3", "--chunk", "64"},
+      {"--ranks", "5", "--coordinator-experts", "3", "--chunk", "1"},
+      {"--ranks", "5", "--transport", "local", "--chunk", "7"},
+      {"--ranks", "7"},
+      {"--ranks", "7", "--placement", "round-robin", "--chunk", "7"},
+      {"--ranks", "8", "--placement", "random:4"},
+      {"--max-context", "2048", "--max-batch", "3"},
   };
-  const std::string one = logits_of(1);
-  EXPECT_EQ(one.size(), 128 + 12 * 1536 * sizeof(float));  // prompt - 1 + steps rows
-  EXPECT_TRUE(one == logits_of(3));
+  for (const Words& point : points) {
+    EXPECT_TRUE(logits_file(point) == reference) << testing::PrintToString(point);
+  }
+  EXPECT_TRUE(logits_file({}, kMpiAsRoot) == reference) << "under mpirun";
+  EXPECT_FALSE(logits_file({"--kv-dtype", "bf16"}) == reference) << "rounding the cache must show";
 }
 
 TEST(InspectTest, ShowsShapesExpertsAndWhoWouldHoldThem) {
