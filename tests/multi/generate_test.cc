@@ -111,10 +111,10 @@ TEST(GenerateTest, SameSeedDrawsTheSameOnAnyNumberOfRanks) {
 // The bytes of the --logits-out file of a prompt of many tokens, at one point.
 std::string logits_file(const Words& point, const Words& environment = {}) {
   const std::string path = COLIBRI_BINARY_DIR "/logits_of_generate_test.npy";
-  const std::string prompt =
+  const std::string part =
       "def main(argv):\n    for name in sorted(argv[1:]):\n        print(name, "
       "len(name))\n    return 0\n\n\nclass Tree:\n    def __init__(self):\n";
-  Words command = generate_demo({"--prompt", prompt, "--greedy", "--max-tokens", "4",
+  Words command = generate_demo({"--prompt", part + part, "--greedy", "--max-tokens", "4",
                                  "--logits-out", path, "--score-prompt"});
   if (!environment.empty()) command = under_mpirun(3, command);
   const CommandResult result = run_command(joined(command, point), 60, environment);
