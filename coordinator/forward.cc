@@ -27,7 +27,7 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
       grouped_(context),
       latent_(context),
       mlp_(context),
-      moe_(context, experts),
+      moe_(context, experts, mlp_),
       hidden_(float_buffer(context.max_tokens * context.config->hidden_size)),
       normed_(float_buffer(context.max_tokens * context.config->hidden_size)) {}
 
@@ -59,7 +59,7 @@ void Forward::layer(int l, const Batch& batch, int64_t step_timeout_ms) {
 
   norm(context_, hidden, w.mlp_norm, tokens, normed);
   if (context_.config->layer_is_moe[static_cast<size_t>(l)]) {
-    moe_.run(l, batch, normed, mlp_, Deadline::after_ms(step_timeout_ms), hidden);
+    moe_.run(l, batch, normed, Deadline::after_ms(step_timeout_ms), hidden);
   } else {
     // normed is read before it is written: the last product of the MLP reads its own scratch.
     mlp_.run(w.dense, normed, tokens, normed);

@@ -23,9 +23,10 @@ RouterKnobs knobs_of(const ModelConfig& config) {
 
 }  // namespace
 
-MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts)
+MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, DenseMlp& mlp)
     : context_(context),
       parts_(parts),
+      mlp_(mlp),
       top_k_(context.config->top_k),
       logits_(float_buffer(context.max_tokens * context.config->num_experts)),
       expert_ids_(static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
@@ -35,8 +36,8 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts)
       shared_gate_(float_buffer(context.config->shared_gate ? context.max_tokens : 0)),
       stats_(context.config->num_layers, context.config->num_experts, top_k_) {}
 
-void MoeLayer::run(int layer, const Batch& batch, const float* normed, DenseMlp& mlp,
-                   const Deadline& deadline, float* hidden) {
+void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Deadline& deadline,
+                   float* hidden) {
   const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
   const int64_t tokens = batch.num_tokens();
   route(layer, batch, normed);
@@ -53,7 +54,7 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, DenseMlp&
                           .pair_begin = plan_.pair_begin,
                           .slot = plan_.slot},
                          *context_.stream);
-  run_shared(w, normed, tokens, mlp);
+  run_shared(w, normed, tokens);
   parts_.exchange->run_local(*context_.stream);
   stats_.add(layer, ids);
   combine(parts_.exchange->finish(deadline, *context_.stream), w, tokens, hidden);
@@ -89,10 +90,9 @@ void MoeLayer::check_choice(int layer, const Batch& batch) const {
   }
 }
 
-void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens,
-                          DenseMlp& mlp) {
+void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens) {
   if (w.shared.gate.view.empty()) return;
-  mlp.run(w.shared, normed, num_tokens, shared_.as<float>());
+  mlp_.run(w.shared, normed, num_tokens, shared_.as<float>());
   if (w.shared_gate.empty()) return;
   const int64_t hidden = context_.config->hidden_size;
   context_.ops->matmul({.x = normed,

@@ -17,24 +17,26 @@ struct MoeLayerParts {
 
 class MoeLayer {
  public:
-  MoeLayer(const ForwardContext& context, const MoeLayerParts& parts);
+  // `mlp` runs the shared expert; it outlives this.
+  MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, DenseMlp& mlp);
 
-  // normed [T, H] -> hidden [T, H] += experts(normed). `mlp` runs the shared expert.
+  // normed [T, H] -> hidden [T, H] += experts(normed).
   // Errors: kInput when router logits are not finite; those of ExpertExchange::finish.
-  void run(int layer, const Batch& batch, const float* normed, DenseMlp& mlp,
-           const Deadline& deadline, float* hidden);
+  void run(int layer, const Batch& batch, const float* normed, const Deadline& deadline,
+           float* hidden);
 
   const LoadStats& load_stats() const { return stats_; }
 
  private:
   void route(int layer, const Batch& batch, const float* normed);
   void check_choice(int layer, const Batch& batch) const;
-  void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens, DenseMlp& mlp);
+  void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens);
   void combine(const ExpertResults& results, const LayerWeights& w, int64_t num_tokens,
                float* hidden);
 
   ForwardContext context_;
   MoeLayerParts parts_;
+  DenseMlp& mlp_;
   int64_t top_k_;
   Buffer logits_;       // [T, E]
   Buffer expert_ids_;   // [T, K] int32

@@ -122,8 +122,8 @@ void ModelSession::load() {
     shard.rank = context_.rank;
     shard.format = parse_weight_format(options_.weights);
     shard.max_pairs = max_step_tokens() * shape_.top_k;
-    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, *ops_, *pool_,
-                                           [&](uint64_t bytes) { progress.add(bytes); });
+    shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
+    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, *ops_, *pool_);
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
       coordinator_->weights = load_coordinator_weights(

@@ -29,8 +29,7 @@ struct ExpertShard::Load {
 };
 
 ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placement,
-                         const ShardOptions& options, Ops& ops, ThreadPool& pool,
-                         const ShardBytesRead& on_bytes)
+                         const ShardOptions& options, Ops& ops, ThreadPool& pool)
     : options_(options),
       ops_(ops),
       hidden_size_(checkpoint.config().hidden_size),
@@ -40,12 +39,12 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
   if (!loads.empty()) {
     hidden_ = Buffer(static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
   }
-  read_all(checkpoint, loads, pool, on_bytes);
+  read_all(checkpoint, loads, pool);
 }
 
 // In slices, so that the caller's thread can tell how far it is.
 void ExpertShard::read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads,
-                           ThreadPool& pool, const ShardBytesRead& on_bytes) {
+                           ThreadPool& pool) {
   size_t begin = 0;
   while (begin < loads.size()) {
     size_t end = begin;
@@ -57,9 +56,10 @@ void ExpertShard::read_all(const Checkpoint& checkpoint, const std::vector<Load>
       load_range(checkpoint, load.range, options_.format, memory_.as<char>() + load.offset_bytes,
                  scratch);
     });
-    on_bytes(bytes);
+    options_.on_bytes(bytes);
     begin = end;
   }
+  options_.on_bytes = {};  // what it captured may end with the load
 }
 
 void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placement,

@@ -18,21 +18,22 @@
 
 namespace colibri {
 
+// Called on the loading thread with the bytes just read.
+using ShardBytesRead = std::function<void(uint64_t)>;
+
 struct ShardOptions {
   int rank = 0;
   WeightFormat format = WeightFormat::kAsStored;
   int64_t max_pairs = 0;  // largest number of (row, slot) pairs of one call
+  ShardBytesRead on_bytes = [](uint64_t) {};
 };
-
-// Called on the loading thread with the bytes just read.
-using ShardBytesRead = std::function<void(uint64_t)>;
 
 class ExpertShard : public LocalExperts {
  public:
   // Takes the memory of all slots of `options.rank`, then reads them with every thread of `pool`.
   // `ops` outlives it. Errors: as Checkpoint::read; kEnvironment when memory ends.
   ExpertShard(const Checkpoint& checkpoint, const Placement& placement, const ShardOptions& options,
-              Ops& ops, ThreadPool& pool, const ShardBytesRead& on_bytes);
+              Ops& ops, ThreadPool& pool);
 
   // Runs gate, up, activation and down of each named slot. Errors: kInput when a slot is not in
   // this rank's list of the layer, or when there are more than max_pairs pairs. One thread.
@@ -46,8 +47,7 @@ class ExpertShard : public LocalExperts {
  private:
   struct Load;
   void lay_out(const Checkpoint& checkpoint, const Placement& placement, std::vector<Load>& loads);
-  void read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads, ThreadPool& pool,
-                const ShardBytesRead& on_bytes);
+  void read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads, ThreadPool& pool);
   void group_by_slot(const LocalRows& rows);
 
   ShardOptions options_;

@@ -27,9 +27,9 @@ class ShardRig {
   Stream& stream() { return *stream_; }
 
   std::unique_ptr<ExpertShard> load(const Placement& placement, int rank, int64_t max_pairs = 64) {
-    return std::make_unique<ExpertShard>(*checkpoint_, placement,
-                                         ShardOptions{.rank = rank, .max_pairs = max_pairs}, *ops_,
-                                         pool_, [this](uint64_t bytes) { loaded_bytes_ += bytes; });
+    ShardOptions options{.rank = rank, .max_pairs = max_pairs};
+    options.on_bytes = [this](uint64_t bytes) { loaded_bytes_ += bytes; };
+    return std::make_unique<ExpertShard>(*checkpoint_, placement, options, *ops_, pool_);
   }
   uint64_t loaded_bytes() const { return loaded_bytes_; }
 

@@ -44,8 +44,9 @@ void expect_rank_loads_its_share(const std::filesystem::path& dir, int rank) {
   ThreadPool pool({.num_threads = 2});
   const auto ops = make_cpu_ops(best_isa());
   uint64_t loaded = 0;
-  const ExpertShard shard(checkpoint, placement, {.rank = rank, .max_pairs = 1}, *ops, pool,
-                          [&](uint64_t bytes) { loaded += bytes; });
+  ShardOptions options{.rank = rank, .max_pairs = 1};
+  options.on_bytes = [&](uint64_t bytes) { loaded += bytes; };
+  const ExpertShard shard(checkpoint, placement, options, *ops, pool);
   EXPECT_EQ(shard.num_resident(), placement.num_slots(rank));
   EXPECT_GT(shard.num_resident(), 15);
   EXPECT_EQ(loaded, static_cast<uint64_t>(shard.num_resident() * shape.expert_bytes));
