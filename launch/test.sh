@@ -24,7 +24,7 @@ sanitized() {
   colibri_say "$preset: $*"
   cmake --preset "$preset" >/dev/null
   cmake --build "build/$preset" --target "$@"
-  for program in "$@"; do "build/$preset/$program" --gtest_brief=1; done
+  for program in "$@"; do timeout 600 "build/$preset/$program" --gtest_brief=1; done
 }
 
 sanitized debug base_test transport_test topology_test coordinator_test tokenizer_test \
