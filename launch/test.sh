@@ -36,7 +36,8 @@ sanitized tsan base_test transport_test
 fuzz() {
   local target name
   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
-    -DCOLIBRI_TESTS=on -DCOLIBRI_SANITIZE=address -DCOLIBRI_ONLY="base;model;transport;fuzz" >/dev/null
+    -DCOLIBRI_TESTS=on -DCOLIBRI_MPI=off -DCOLIBRI_SANITIZE=address \
+    -DCOLIBRI_ONLY="base;model;transport;fuzz" >/dev/null
   for target in safetensors_fuzz config_fuzz tokenizer_fuzz wire_fuzz; do
     name=${target%_fuzz}
     colibri_say "fuzzing $name"
