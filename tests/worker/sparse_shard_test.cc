@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "launch/inspect.h"
 #include "tests/support/model_files.h"
@@ -30,11 +31,9 @@ std::string inspected(const std::filesystem::path& dir) {
 
 // The same files with fewer layers: tensors of the layers beyond are left out by name.
 void keep_layers(const std::filesystem::path& dir, const std::string& released, int num_layers) {
-  std::string json = released;
-  const std::string key = "\"num_hidden_layers\": ";
-  const size_t at = json.find(key) + key.size();
-  json.replace(at, json.find_first_not_of("0123456789", at) - at, std::to_string(num_layers));
-  write_file(dir / "config.json", json);
+  auto config = nlohmann::json::parse(released);
+  config["num_hidden_layers"] = num_layers;
+  write_file(dir / "config.json", config.dump());
 }
 
 void expect_rank_loads_its_share(const std::filesystem::path& dir, int rank) {
