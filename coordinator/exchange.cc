@@ -213,10 +213,7 @@ void Exchange::answer(const RowMessageView& view, Stream& stream) {
                        .slot = view.slots,
                        .out = own_answer_.as<float>() + kHeaderFloats},
                       stream);
-  RowHeader header = *view.header;
-  header.kind = RowKind::kResults;
-  header.num_rows = header.num_pairs;
-  header.payload_bytes = bytes - sizeof header;
+  const RowHeader header = results_header(*view.header, bytes - sizeof(RowHeader));
   std::memcpy(own_answer_.data(), &header, sizeof header);
   const SendOp send{static_cast<int>(own_rank_), Channel::kResults, own_answer_.data(), bytes};
   const Pending pending = options_.transport->post({{&send, 1}, {}}, &stream);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/units.h"
 #include "launch/session_setup.h"
 #include "model/checkpoint.h"
 #include "model/weight_loader.h"
@@ -12,13 +13,6 @@
 
 namespace colibri {
 namespace {
-
-std::string size_text(int64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
-  if (value >= 1e6) return fmt::format("{:.2f} MB", value / 1e6);
-  return fmt::format("{:.1f} kB", value / 1e3);
-}
 
 std::string attention_text(const AttentionConfig& a) {
   if (a.kind == AttentionKind::kLatent) {
@@ -53,7 +47,7 @@ std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
   };
   line("family", c.family);
   line("files", fmt::format("{}, {} tensors, {}, stored as {}", s.num_files, s.num_tensors,
-                            size_text(static_cast<int64_t>(s.total_bytes)), dtypes));
+                            format_bytes(static_cast<int64_t>(s.total_bytes)), dtypes));
   line("layers", fmt::format("{}, {} of them with experts", c.num_layers, shape.num_moe_layers()));
   line("hidden", fmt::format("{}, vocabulary {}{}", c.hidden_size, c.vocab_size,
                              c.tied_embeddings ? ", tied embeddings" : ""));
@@ -61,13 +55,13 @@ std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
   line("router", router_text(c));
   line("experts",
        fmt::format("{} a layer, width {}, {} each, {} in all", c.num_experts, c.expert_width,
-                   size_text(shape.expert_bytes),
-                   size_text(shape.expert_bytes * c.num_experts * shape.num_moe_layers())));
+                   format_bytes(shape.expert_bytes),
+                   format_bytes(shape.expert_bytes * c.num_experts * shape.num_moe_layers())));
   if (c.shared_width > 0) {
     line("shared", fmt::format("width {}{}", c.shared_width, c.shared_gate ? ", gated" : ""));
   }
-  line("other", size_text(shape.coordinator_weight_bytes) + " of weights on the coordinator");
-  line("KV cache", size_text(shape.kv_bytes_per_token) + " a token");
+  line("other", format_bytes(shape.coordinator_weight_bytes) + " of weights on the coordinator");
+  line("KV cache", format_bytes(shape.kv_bytes_per_token) + " a token");
   line("context", fmt::format("{} positions", c.max_positions));
   line("fingerprint", checkpoint.fingerprint());
   for (const std::string& ignored : s.ignored) line("ignored", ignored);
@@ -86,7 +80,7 @@ std::string placement_summary(const ModelShape& shape, const RunConfig& config) 
     const int64_t bytes = placement.num_slots(rank) * shape.expert_bytes +
                           (rank == 0 ? shape.coordinator_weight_bytes : 0);
     text += fmt::format("rank {:<7} {} experts, {} of weights{}\n", rank, placement.num_slots(rank),
-                        size_text(bytes), rank == 0 ? ", coordinator" : "");
+                        format_bytes(bytes), rank == 0 ? ", coordinator" : "");
   }
   return text;
 }

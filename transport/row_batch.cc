@@ -165,4 +165,12 @@ RowMessageView parse_row_message(std::span<const std::byte> message, int from,
   return view;
 }
 
+RowHeader results_header(const RowHeader& request, uint64_t payload_bytes) {
+  RowHeader header = request;
+  header.kind = RowKind::kResults;
+  header.num_rows = request.num_pairs;
+  header.payload_bytes = payload_bytes;
+  return header;
+}
+
 }  // namespace colibri

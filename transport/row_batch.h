@@ -59,6 +59,10 @@ struct RowMessageView {
   const std::byte* payload = nullptr;   // [num_rows, H], 64-byte aligned if the message is
 };
 
+// The header of the results that answer `request`: same layer and exchange, one row a pair of
+// `payload_bytes` in all.
+RowHeader results_header(const RowHeader& request, uint64_t payload_bytes);
+
 // What a receiver knows and holds a message against.
 struct RowExpectation {
   RowKind kind = RowKind::kRows;

@@ -87,10 +87,6 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
   for (Load& load : loads) load.view->data = memory_.as<char>() + load.offset_bytes;
 }
 
-int64_t ExpertShard::num_slots(int layer) const {
-  return static_cast<int64_t>(slots_[static_cast<size_t>(layer)].size());
-}
-
 // A counting sort of the pairs by slot; only slots with rows become groups.
 void ExpertShard::group_by_slot(const LocalRows& rows) {
   const auto& slots = slots_[static_cast<size_t>(rows.layer)];

@@ -39,8 +39,7 @@ class ExpertShard : public LocalExperts {
   // this rank's list of the layer, or when there are more than max_pairs pairs. One thread.
   void run(const LocalRows& rows, Stream& stream) override;
 
-  // The expert of each slot of a layer, and all bytes kept.
-  int64_t num_slots(int layer) const;
+  // All bytes and all slots kept.
   int64_t resident_bytes() const { return static_cast<int64_t>(memory_.size_bytes()); }
   int64_t num_resident() const { return num_resident_; }
 

@@ -135,16 +135,13 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
 }
 
 void Worker::send_results(Client& client, const RowMessageView& view, uint64_t compute_ns) {
-  RowHeader header = *view.header;
-  const size_t bytes = results_bytes(options_, header.num_pairs);
-  totals_.num_rows += static_cast<uint64_t>(header.num_rows);
-  totals_.num_pairs += static_cast<uint64_t>(header.num_pairs);
+  const size_t bytes = results_bytes(options_, view.header->num_pairs);
+  RowHeader header = results_header(*view.header, bytes - sizeof(RowHeader));
+  header.compute_ns = compute_ns;
+  totals_.num_rows += static_cast<uint64_t>(view.header->num_rows);
+  totals_.num_pairs += static_cast<uint64_t>(view.header->num_pairs);
   totals_.compute_ns += compute_ns;
   ++totals_.num_messages;
-  header.kind = RowKind::kResults;
-  header.num_rows = header.num_pairs;
-  header.payload_bytes = bytes - sizeof header;
-  header.compute_ns = compute_ns;
   std::memcpy(client.results.data(), &header, sizeof header);
   const SendOp send{client.rank, Channel::kResults, client.results.data(), bytes};
   client.results_pending = transport_.post({{&send, 1}, {}}, nullptr);

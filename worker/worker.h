@@ -35,8 +35,6 @@ class Worker {
   // Errors: kRankLost when a coordinator dies; kInput when a message is malformed.
   int run(Stream& stream);
 
-  const WorkerTotals& totals() const { return totals_; }
-
  private:
   struct Client {
     int rank = 0;
