@@ -36,6 +36,10 @@ class Exchange : public ExpertExchange {
   size_t rows_of(size_t rank) const;
   size_t pairs_before(size_t row) const { return static_cast<size_t>(batch_.pair_begin[row]); }
   bool is_local(size_t rank) const;
+  size_t results_bytes(size_t num_pairs) const {
+    return sizeof(RowHeader) +
+           num_pairs * static_cast<size_t>(options_.hidden_size) * sizeof(float);
+  }
   void lay_out_results();
   std::byte* fill_message(size_t rank, const RowMessageLayout& layout, Stream& stream);
   void post_rows(size_t rank, Stream& stream);
@@ -91,7 +95,7 @@ void Exchange::lay_out_results() {
     const size_t end = pairs_before(static_cast<size_t>(batch_.row_begin[rank + 1]));
     for (size_t p = pairs_before(static_cast<size_t>(batch_.row_begin[rank])); p < end; ++p) {
       offset_[p] = static_cast<int64_t>(at);
-      at += static_cast<size_t>(batch_.hidden_size);
+      at += static_cast<size_t>(options_.hidden_size);
     }
   }
 }
@@ -103,14 +107,14 @@ std::byte* Exchange::fill_message(size_t rank, const RowMessageLayout& layout, S
   const size_t num_rows = rows_of(rank), first_pair = pairs_before(first_row);
   const size_t num_pairs = pairs_before(first_row + num_rows) - first_pair;
   RowHeader header;
-  header.payload_dtype = static_cast<uint8_t>(DType::kF32);
+  header.payload_dtype = static_cast<uint8_t>(batch_.tokens.dtype);
   header.epoch = options_.transport->epoch();
   header.source_rank = static_cast<int32_t>(own_rank_);
   header.step = step_;
   header.layer = batch_.layer;
   header.num_rows = static_cast<int32_t>(num_rows);
   header.num_pairs = static_cast<int32_t>(num_pairs);
-  header.hidden_size = static_cast<int32_t>(batch_.hidden_size);
+  header.hidden_size = static_cast<int32_t>(options_.hidden_size);
   header.payload_bytes = layout.total_bytes - layout.payload;
   std::memcpy(message, &header, sizeof header);
   auto* begins = reinterpret_cast<int32_t*>(message + layout.pair_begin);
@@ -118,12 +122,13 @@ std::byte* Exchange::fill_message(size_t rank, const RowMessageLayout& layout, S
     begins[i] = batch_.pair_begin[first_row + i] - static_cast<int32_t>(first_pair);
   }
   std::memcpy(message + layout.slots, batch_.slot.data() + first_pair, num_pairs * sizeof(int32_t));
-  options_.ops->gather_rows({.x = batch_.hidden,
-                             .row = batch_.row_token.data() + first_row,
-                             .out = reinterpret_cast<float*>(message + layout.payload),
-                             .num_rows = static_cast<int64_t>(num_rows),
-                             .width = batch_.hidden_size},
-                            stream);
+  options_.ops->gather_rows(
+      {.x = static_cast<const float*>(batch_.tokens.data),
+       .row = batch_.row_token.data() + first_row,
+       .out = reinterpret_cast<float*>(message + layout.payload),
+       .num_rows = static_cast<int64_t>(num_rows),
+       .width = batch_.tokens.row_bytes() / static_cast<int64_t>(sizeof(float))},
+      stream);
   return message;
 }
 
@@ -131,11 +136,10 @@ void Exchange::post_rows(size_t rank, Stream& stream) {
   const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
   const size_t num_rows = rows_of(rank);
   const size_t num_pairs = pairs_before(first_row + num_rows) - pairs_before(first_row);
-  const auto row_bytes = batch_.hidden_size * static_cast<int64_t>(sizeof(float));
-  const RowMessageLayout layout = row_message_layout(static_cast<int64_t>(num_rows),
-                                                     static_cast<int64_t>(num_pairs), row_bytes);
+  const RowMessageLayout layout = row_message_layout(
+      static_cast<int64_t>(num_rows), static_cast<int64_t>(num_pairs), batch_.tokens.row_bytes());
   const std::byte* message = fill_message(rank, layout, stream);
-  const size_t result_bytes = sizeof(RowHeader) + num_pairs * static_cast<size_t>(row_bytes);
+  const size_t result_bytes = results_bytes(num_pairs);
   const SendOp send{static_cast<int>(rank), Channel::kRows, message, layout.total_bytes};
   const RecvOp recv{static_cast<int>(rank), Channel::kResults,
                     results_.as<float>() + block_begin_[rank], result_bytes};
@@ -149,9 +153,11 @@ void Exchange::post_rows(size_t rank, Stream& stream) {
 
 void Exchange::begin(const RowBatch& batch, Stream& stream) {
   const auto start = Clock::now();
-  check(batch.num_tokens <= options_.max_tokens && batch.hidden_size == options_.hidden_size,
-        "exchange for T <= ", options_.max_tokens, ", H ", options_.hidden_size, " got T ",
-        batch.num_tokens, ", H ", batch.hidden_size);
+  check(batch.num_tokens <= options_.max_tokens && batch.tokens.width == options_.hidden_size &&
+            batch.tokens.dtype == options_.row_dtype,
+        "exchange for T <= ", options_.max_tokens, ", H ", options_.hidden_size, ", ",
+        to_string(options_.row_dtype), " rows, got T ", batch.num_tokens, ", H ",
+        batch.tokens.width, ", ", to_string(batch.tokens.dtype));
   batch_ = batch;
   ++step_;
   lay_out_results();
@@ -171,7 +177,7 @@ void Exchange::run_local(Stream& stream) {
   } else {
     const auto first = static_cast<size_t>(batch_.row_begin[own_rank_]);
     options_.local->run({.layer = batch_.layer,
-                         .hidden = batch_.hidden,
+                         .tokens = batch_.tokens,
                          .row_token = batch_.row_token.subspan(first, rows_of(own_rank_)),
                          .pair_begin = batch_.pair_begin.subspan(first, rows_of(own_rank_) + 1),
                          .slot = batch_.slot,
@@ -191,6 +197,7 @@ void Exchange::serve_own_message(Stream& stream) {
   const size_t bytes = options_.transport->take_received_bytes(pending).at(0);
   const RowExpectation want{.kind = RowKind::kRows,
                             .epoch = options_.transport->epoch(),
+                            .row_dtype = options_.row_dtype,
                             .hidden_size = static_cast<int32_t>(options_.hidden_size),
                             .num_layers = options_.num_layers,
                             .max_rows = options_.max_tokens,
@@ -201,13 +208,12 @@ void Exchange::serve_own_message(Stream& stream) {
 }
 
 void Exchange::answer(const RowMessageView& view, Stream& stream) {
-  const auto row_bytes = static_cast<size_t>(options_.hidden_size) * sizeof(float);
-  const size_t bytes = sizeof(RowHeader) + view.slots.size() * row_bytes;
+  const size_t bytes = results_bytes(view.slots.size());
   own_answer_.reserve_discarding(bytes);
   own_rows_.resize(static_cast<size_t>(view.header->num_rows));
   std::iota(own_rows_.begin(), own_rows_.end(), 0);
   options_.local->run({.layer = view.header->layer,
-                       .hidden = reinterpret_cast<const float*>(view.payload),
+                       .tokens = {view.payload, options_.row_dtype, options_.hidden_size},
                        .row_token = own_rows_,
                        .pair_begin = view.pair_begin,
                        .slot = view.slots,

@@ -17,6 +17,7 @@ struct ExchangeOptions {
   Transport* transport = nullptr;  // null: one rank alone
   LocalExperts* local = nullptr;   // null: this rank holds no expert
   Ops* ops = nullptr;
+  DType row_dtype = DType::kF32;  // of the rows that the experts take: f32 or i8
   int64_t hidden_size = 0;
   int num_layers = 0;
   int64_t max_tokens = 0;  // largest T of a batch

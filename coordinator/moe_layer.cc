@@ -28,6 +28,10 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, De
       parts_(parts),
       mlp_(mlp),
       top_k_(context.config->top_k),
+      quantised_(parts.row_dtype == DType::kI8
+                     ? static_cast<size_t>(context.max_tokens *
+                                           activation_row_bytes(context.config->hidden_size))
+                     : 0),
       logits_(float_buffer(context.max_tokens * context.config->num_experts)),
       expert_ids_(static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
       weights_(float_buffer(context.max_tokens * top_k_)),
@@ -46,9 +50,8 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   plan_dispatch({.layer = layer, .num_tokens = tokens, .top_k = top_k_, .expert_ids = ids},
                 *parts_.placement, plan_);
   parts_.exchange->begin({.layer = layer,
-                          .hidden = normed,
+                          .tokens = expert_rows(normed, tokens),
                           .num_tokens = tokens,
-                          .hidden_size = context_.config->hidden_size,
                           .row_begin = plan_.row_begin,
                           .row_token = plan_.row_token,
                           .pair_begin = plan_.pair_begin,
@@ -58,6 +61,19 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   parts_.exchange->run_local(*context_.stream);
   stats_.add(layer, ids);
   combine(parts_.exchange->finish(deadline, *context_.stream), w, tokens, hidden);
+}
+
+// Quantised once a layer: what travels is what every rank multiplies.
+TokenRows MoeLayer::expert_rows(const float* normed, int64_t num_tokens) {
+  const int64_t hidden = context_.config->hidden_size;
+  if (parts_.row_dtype != DType::kI8) return {normed, DType::kF32, hidden};
+  context_.ops->quantise_rows({.x = normed,
+                               .out = quantised_.data(),
+                               .num_rows = num_tokens,
+                               .width = hidden,
+                               .x_stride = hidden},
+                              *context_.stream);
+  return {quantised_.data(), DType::kI8, hidden};
 }
 
 void MoeLayer::route(int layer, const Batch& batch, const float* normed) {

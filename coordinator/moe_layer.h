@@ -13,6 +13,7 @@ namespace colibri {
 struct MoeLayerParts {
   const Placement* placement = nullptr;
   ExpertExchange* exchange = nullptr;
+  DType row_dtype = DType::kF32;  // of the rows that the experts take: f32 or i8
 };
 
 class MoeLayer {
@@ -28,6 +29,7 @@ class MoeLayer {
   const LoadStats& load_stats() const { return stats_; }
 
  private:
+  TokenRows expert_rows(const float* normed, int64_t num_tokens);
   void route(int layer, const Batch& batch, const float* normed);
   void check_choice(int layer, const Batch& batch) const;
   void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens);
@@ -38,6 +40,7 @@ class MoeLayer {
   MoeLayerParts parts_;
   DenseMlp& mlp_;
   int64_t top_k_;
+  Buffer quantised_;    // [T] rows for quantised experts
   Buffer logits_;       // [T, E]
   Buffer expert_ids_;   // [T, K] int32
   Buffer weights_;      // [T, K]

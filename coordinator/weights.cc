@@ -10,15 +10,14 @@ namespace {
 // One layer's loader: remembers where it is, so that each tensor is one short line.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, WeightFormat format, const BytesRead& on_bytes)
-      : checkpoint_(checkpoint), format_(format), on_bytes_(on_bytes) {}
+  Loader(const Checkpoint& checkpoint, const WeightFormats& formats, const BytesRead& on_bytes)
+      : checkpoint_(checkpoint), formats_(formats), on_bytes_(on_bytes) {}
 
   void enter_layer(int layer) { layer_ = layer; }
   const ModelConfig& config() const { return checkpoint_.config(); }
 
-  OwnedMatrix matrix(TensorRole role) const { return matrix(role, format_); }
-  OwnedMatrix matrix(TensorRole role, WeightFormat format) const {
-    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), format);
+  OwnedMatrix matrix(TensorRole role) const {
+    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), formats_);
     report(role);
     return loaded;
   }
@@ -37,7 +36,7 @@ class Loader {
   void report(TensorRole role) const { on_bytes_(checkpoint_.range(key(role)).size_bytes); }
 
   const Checkpoint& checkpoint_;
-  WeightFormat format_;
+  const WeightFormats& formats_;
   const BytesRead& on_bytes_;
   int layer_ = -1;
 };
@@ -127,7 +126,7 @@ LatentWeights load_latent(const Loader& load) {
 
 void load_moe(const Loader& load, LayerWeights& w) {
   const ModelConfig& config = load.config();
-  w.router = load.matrix(TensorRole::kRouter, WeightFormat::kF32);
+  w.router = load.matrix(TensorRole::kRouter);
   w.router_bias = load.floats_if(config.router.selection_bias, TensorRole::kRouterBias);
   if (config.shared_width == 0) return;
   w.shared = {load.matrix(TensorRole::kSharedGate), load.matrix(TensorRole::kSharedUp),
@@ -156,9 +155,10 @@ LayerWeights load_layer(const Loader& load, int layer) {
 
 }  // namespace
 
-CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint, WeightFormat format,
+CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
+                                            const WeightFormats& formats,
                                             const BytesRead& on_bytes) {
-  Loader load(checkpoint, format, on_bytes);
+  Loader load(checkpoint, formats, on_bytes);
   CoordinatorWeights weights;
   weights.embedding = load.matrix(TensorRole::kEmbedding);
   weights.final_norm = load.floats(TensorRole::kFinalNorm);

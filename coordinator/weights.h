@@ -57,7 +57,8 @@ struct CoordinatorWeights {
 using BytesRead = std::function<void(uint64_t)>;
 
 // Reads them all. Errors as Checkpoint::read; kEnvironment when memory ends.
-CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint, WeightFormat format,
+CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
+                                            const WeightFormats& formats,
                                             const BytesRead& on_bytes);
 
 }  // namespace colibri

@@ -15,6 +15,11 @@
 //     s8[j] = c[j] + c[j + 8] (j < 8), s4[j] = s8[j] + s8[j + 4], s2[j] = s4[j] + s4[j + 2],
 //     s = s2[0] + s2[1].
 //   * SUM means the same tree over chains of additions.
+//   * QDOT is the product of a quantised row a and a q8 or q4 weight row w (base/quantised.h): from
+//     acc = +0, groups of 32 ascending, acc = fma(float(sum of the 32 integer products of codes),
+//     scale_w * scale_a, acc), the product of the scales rounded to f32.
+//   * Quantised weights take quantised rows, others f32 rows; the pointer of the other kind is
+//   null.
 // Arguments are checked by the caller that made the plan; operations check nothing per element.
 #pragma once
 
@@ -47,10 +52,26 @@ struct RmsNorm {
   float eps = 0;
 };
 
+// Rows of x [S, K] f32, x_stride floats apart, as int8 codes and f32 scales: out has rows of
+// activation_row_bytes(K), one after the other, 4-byte aligned. K is a multiple of 32. Per group of
+// 32: m = max |x|; scale = m / 127, code = round to nearest even of x * (127 / m). A group with m <
+// 2^-100 has scale and codes 0; one that holds a value that is not finite has scale NaN and codes
+// 0.
+struct QuantiseRows {
+  const float* x = nullptr;
+  void* out = nullptr;
+  int64_t num_rows = 0;
+  int64_t width = 0;
+  int64_t x_stride = 0;
+};
+
 // out[t, n] = DOT(x[t, :], weight[n, :]) (+ bias[n]). weight [N, K] f32 or bf16, x [T, K] f32,
 // bias [N] f32 or null. Rows of x and out lie x_stride and out_stride floats apart.
+// With a q8 or q4 weight: QDOT(x_quantised[t], weight row n) (+ bias[n]), rows of
+// activation_row_bytes(K) one after the other.
 struct MatMul {
   const float* x = nullptr;
+  const void* x_quantised = nullptr;
   MatrixView weight;
   const float* bias = nullptr;
   float* out = nullptr;
@@ -62,8 +83,10 @@ struct MatMul {
 // `num_heads` products of equal shape, one a head: out[t, h, n] = DOT(x[t, h, :], weight[h, n, :]).
 // x [T, heads, K] with rows x_stride apart and heads x_head_stride apart; out likewise. weight is
 // [heads * N, K], head h its rows [h N, (h+1) N). For the absorbed form of latent attention.
+// With a q8 or q4 weight (N a multiple of 16) all heads take the one row x_quantised[t].
 struct BatchedMatMul {
   const float* x = nullptr;
+  const void* x_quantised = nullptr;
   MatrixView weight;
   float* out = nullptr;
   int64_t num_tokens = 0;
@@ -194,7 +217,8 @@ struct Route {
   int64_t num_tokens = 0;
 };
 
-// out[i, :] = x[row[i], :], f32, width numbers a row: fills the rows of a message.
+// out[i, :] = x[row[i], :], width numbers of four bytes a row: fills the rows of a message. Copies
+// bits: quantised rows count as activation_row_bytes / 4 numbers.
 struct GatherRows {
   const float* x = nullptr;
   const int32_t* row = nullptr;
@@ -219,15 +243,19 @@ struct ExpertWeights {
 
 // The routed experts' feed-forward on rows grouped by expert: pair p in
 // [group_begin[g], group_begin[g + 1]) applies experts[g] to row pair_row[p] of x and writes
-// out + out_offset[p] (in floats): down(silu(gate x) * up x), every product a DOT.
+// out + out_offset[p] (in floats): down(silu(gate x) * up x), every product a DOT. Experts of one
+// call are all q8, all q4, or neither; quantised ones take x_quantised [S], rows of
+// activation_row_bytes(H), quantise silu(gate x) * up x as QuantiseRows does, and use QDOT.
 struct GroupedFfn {
   const float* x = nullptr;                // [S, H], rows x_stride floats apart
+  const void* x_quantised = nullptr;       // [S] quantised rows
   const ExpertWeights* experts = nullptr;  // [num_groups], host array
   const int32_t* group_begin = nullptr;    // [num_groups + 1]
   const int32_t* pair_row = nullptr;       // [P]
   const int64_t* out_offset = nullptr;     // [P]
   float* out = nullptr;
-  float* hidden = nullptr;  // scratch [P, 2 I]
+  float* hidden = nullptr;           // scratch [P, 2 I]
+  void* hidden_quantised = nullptr;  // scratch of P activation_row_bytes(I), for quantised experts
   int32_t num_groups = 0;
   int64_t hidden_size = 0;  // H
   int64_t width = 0;        // I

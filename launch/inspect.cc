@@ -89,10 +89,10 @@ std::string placement_summary(const ModelShape& shape, const RunConfig& config) 
 
 int inspect(const RunConfig& config) {
   const Checkpoint checkpoint = Checkpoint::open(config.common.model);
-  const WeightFormat format = parse_weight_format(config.common.weights);
+  const WeightFormats formats =
+      parse_weight_formats(config.common.weights, config.common.dense_weights);
   const ModelShape shape =
-      model_shape(checkpoint.config(), kept_dtype(checkpoint.config().checkpoint_dtype, format),
-                  parse_kv_dtype(config.common.kv_dtype));
+      model_shape(checkpoint.config(), formats, parse_kv_dtype(config.common.kv_dtype));
   std::string text = shape_text(checkpoint, shape);
   if (config.inspect.for_ranks > 0) text += placement_summary(shape, config);
   std::fputs(text.c_str(), stdout);

@@ -48,7 +48,8 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
       {"version", kVersion},
       {"wire version", wire},
       {"backend", backend},
-      {"weights fingerprint", checkpoint_->fingerprint()}};
+      {"weights fingerprint", checkpoint_->fingerprint()},
+      {"form of the experts' rows", to_string(row_dtype())}};
   try {
     for (const auto& [name, value] : values) {
       agree_same(*context_.transport, name, value, Deadline::after_ms(timeout_ms));
@@ -62,6 +63,12 @@ int64_t ModelSession::max_step_tokens() const {
   return std::max<int64_t>(options_.chunk, max_batch());
 }
 
+DType ModelSession::row_dtype() const {
+  const DType kept =
+      kept_dtype(TensorRole::kExpertGate, checkpoint_->config().checkpoint_dtype, formats_);
+  return is_quantised(kept) ? DType::kI8 : DType::kF32;
+}
+
 int ModelSession::max_batch() const {
   return options_.max_batch > 0 ? options_.max_batch : kDefaultMaxBatch;
 }
@@ -72,9 +79,8 @@ bool ModelSession::may_spin() const {
 
 void ModelSession::open(const Prepare& prepare) {
   checkpoint_ = Checkpoint::open(options_.model);
-  const WeightFormat format = parse_weight_format(options_.weights);
-  shape_ = model_shape(checkpoint_->config(),
-                       kept_dtype(checkpoint_->config().checkpoint_dtype, format), kv_dtype_);
+  formats_ = parse_weight_formats(options_.weights, options_.dense_weights);
+  shape_ = model_shape(checkpoint_->config(), formats_, kv_dtype_);
   if (context_.is_root()) needs_ = prepare(*checkpoint_);
   PlacementOptions placement;
   placement.num_ranks = context_.size;
@@ -120,14 +126,14 @@ void ModelSession::load() {
   try {
     ShardOptions shard;
     shard.rank = context_.rank;
-    shard.format = parse_weight_format(options_.weights);
+    shard.formats = formats_;
     shard.max_pairs = max_step_tokens() * shape_.top_k;
     shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
     shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, *ops_, *pool_);
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
       coordinator_->weights = load_coordinator_weights(
-          *checkpoint_, shard.format, [&](uint64_t bytes) { progress.add(bytes); });
+          *checkpoint_, formats_, [&](uint64_t bytes) { progress.add(bytes); });
       make_coordinator();
     }
   } catch (...) {
@@ -147,6 +153,7 @@ void ModelSession::make_coordinator() {
   c.exchange = make_exchange({.transport = context_.transport,
                               .local = shard_.get(),
                               .ops = ops_.get(),
+                              .row_dtype = row_dtype(),
                               .hidden_size = config.hidden_size,
                               .num_layers = config.num_layers,
                               .max_tokens = max_step_tokens(),
@@ -159,7 +166,7 @@ void ModelSession::make_coordinator() {
                                                        .ops = ops_.get(),
                                                        .stream = stream_.get(),
                                                        .max_tokens = max_step_tokens()},
-                                        MoeLayerParts{&*placement_, c.exchange.get()});
+                                        MoeLayerParts{&*placement_, c.exchange.get(), row_dtype()});
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, config.vocab_size,
       EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
@@ -221,6 +228,7 @@ void ModelSession::stop_workers(int code, int64_t timeout_ms) {
 int ModelSession::run_worker() {
   Worker worker(*context_.transport, *shard_,
                 {.coordinators = {0},
+                 .row_dtype = row_dtype(),
                  .hidden_size = checkpoint_->config().hidden_size,
                  .num_layers = checkpoint_->config().num_layers,
                  .max_rows = max_step_tokens(),

@@ -62,6 +62,7 @@ class ModelSession {
   void stop_workers(int exit_code, int64_t timeout_ms);
   int64_t max_step_tokens() const;
   int max_batch() const;
+  DType row_dtype() const;
   int64_t max_context() const;
   int num_sequences() const;
   bool may_spin() const;
@@ -71,6 +72,7 @@ class ModelSession {
   SessionNeeds needs_;
   ModelShape shape_;
   DType kv_dtype_;
+  WeightFormats formats_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<Placement> placement_;
   std::unique_ptr<ThreadPool> pool_;

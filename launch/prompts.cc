@@ -77,13 +77,14 @@ std::vector<std::vector<int32_t>> read_prompts_file(const std::string& path,
 std::shared_ptr<const Tokenizer> read_tokenizer(const GenerateOptions& options,
                                                 const Checkpoint& checkpoint) {
   const bool ids_only = !options.prompt_ids.empty() && options.stop.empty();
-  if (ids_only && (options.print_ids || options.print_json) &&
-      !std::filesystem::exists(checkpoint.dir() / "tokenizer.json")) {
+  if (ids_only && (options.print_ids || options.print_json) && !checkpoint.text("tokenizer.json")) {
     return nullptr;
   }
-  auto tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(checkpoint.dir()));
+  const auto text_of = [&](const std::string& name) { return checkpoint.text(name); };
+  auto tokenizer =
+      std::make_shared<const Tokenizer>(Tokenizer::load(text_of, checkpoint.path().string()));
   if (tokenizer->vocab_size() > checkpoint.config().vocab_size) {
-    fail(ErrorKind::kInput, (checkpoint.dir() / "tokenizer.json").string(), " has ids up to ",
+    fail(ErrorKind::kInput, (checkpoint.path() / "tokenizer.json").string(), " has ids up to ",
          tokenizer->vocab_size() - 1, ", but config.json says vocab_size ",
          checkpoint.config().vocab_size, "; do they belong to one model?");
   }
@@ -132,7 +133,11 @@ PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpo
     if (ids.empty()) fail(ErrorKind::kInput, "the prompt is empty, want at least one token");
     check_ids(ids, checkpoint.config().vocab_size);
   }
-  const GenerationDefaults defaults = read_generation_defaults(checkpoint.dir());
+  GenerationDefaults defaults;
+  if (const auto text = checkpoint.text("generation_config.json")) {
+    defaults =
+        parse_generation_defaults(*text, (checkpoint.path() / "generation_config.json").string());
+  }
   set.sampling = choose_sampling(options, defaults);
   for (const std::string& setting : defaults.not_applied) {
     set.warnings.push_back("generation_config.json asks for " + setting + ", which is not applied");

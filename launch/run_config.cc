@@ -49,7 +49,9 @@ void check_word(const std::string& option, const std::string& value,
 
 void add_model_options(CLI::App& app, CommonOptions& o) {
   add(app, "--model", o.model, "Directory of a Hugging Face checkpoint");
-  add(app, "--weights", o.weights, "Matrices in memory: auto (as stored), f32 or bf16");
+  add(app, "--weights", o.weights, "Experts in memory: auto (as stored), f32, bf16, q8 or q4");
+  add(app, "--dense-weights", o.dense_weights,
+      "Attention, dense MLPs and head: auto (wide), f32, bf16, q8 or q4");
   add(app, "--kv-dtype", o.kv_dtype, "KV cache: auto (f32 on the CPU), f32 or bf16");
   add(app, "--max-context", o.max_context, "Most tokens of one sequence (0: what is needed)");
   add(app, "--log-level", o.log_level, "trace, debug, info, warn, error or off");
@@ -114,6 +116,7 @@ void add_doctor(CLI::App& app, RunConfig& config) {
 
 void check_common(const CommonOptions& o) {
   check_word("--weights", o.weights, {"auto", "f32", "bf16", "q8", "q4"});
+  check_word("--dense-weights", o.dense_weights, {"auto", "f32", "bf16", "q8", "q4"});
   check_word("--kv-dtype", o.kv_dtype, {"auto", "f32", "bf16"});
   check_word("--transport", o.transport, {"auto", "local", "mpi", "nccl"});
   check_word("--combine", o.combine, {"exact", "reduced"});

@@ -14,6 +14,7 @@ inline constexpr const char* kVersion = "0.1.0";
 struct CommonOptions {
   std::string model;
   std::string weights = "auto";
+  std::string dense_weights = "auto";
   std::string device = "cpu";
   std::string transport = "auto";
   int ranks = 0;    // 0: not given

@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/model_shape.h"
+#include "model/weight_format.h"
 
 namespace colibri {
 
@@ -99,11 +100,13 @@ ModelConfig parse_model_config(std::string_view config_json, const std::string& 
 // The families parse_model_config accepts.
 std::vector<std::string> supported_families();
 
-// Numbers and bytes for plans. `kv_dtype` is the element type of the KV cache, `weight_dtype` that
-// of the matrices in memory.
-ModelShape model_shape(const ModelConfig& config, DType weight_dtype, DType kv_dtype);
+// Numbers and bytes for plans. `formats` are the forms that the matrices are asked to take in
+// memory; config.checkpoint_dtype is what they are stored as. `kv_dtype` is the element type of the
+// KV cache. Fails with kInput when q8 or q4 experts are asked for and H or I is not a multiple
+// of 32.
+ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, DType kv_dtype);
 
-// Sampling defaults from generation_config.json; a missing file or key gives the defaults below.
+// Sampling defaults from generation_config.json; a missing key gives the defaults below.
 struct GenerationDefaults {
   bool do_sample = false;
   float temperature = 1;
@@ -115,6 +118,6 @@ struct GenerationDefaults {
   // warning.
   std::vector<std::string> not_applied;
 };
-GenerationDefaults read_generation_defaults(const std::filesystem::path& model_dir);
+GenerationDefaults parse_generation_defaults(std::string_view json, const std::string& where);
 
 }  // namespace colibri

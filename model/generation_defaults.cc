@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/json_fields.h"
-#include "model/small_file.h"
 
 namespace colibri {
 namespace {
@@ -31,15 +30,10 @@ void note_not_applied(JsonFields& fields, GenerationDefaults& defaults) {
 
 }  // namespace
 
-GenerationDefaults read_generation_defaults(const std::filesystem::path& model_dir) {
+GenerationDefaults parse_generation_defaults(std::string_view json, const std::string& where) {
   GenerationDefaults defaults;
-  const std::filesystem::path path = model_dir / "generation_config.json";
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return defaults;
-  constexpr uint64_t kMaxBytes = 1'000'000;
-  const JsonValue document =
-      parse_json(read_small_file(path, kMaxBytes, "sampling defaults"), path.string());
-  JsonFields fields(document, path.string());
+  const JsonValue document = parse_json(json, where);
+  JsonFields fields(document, where);
   constexpr double kBelowZero = -std::numeric_limits<double>::denorm_min();
   defaults.do_sample = fields.bool_or("do_sample", false);
   defaults.temperature = static_cast<float>(

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/quantised.h"
 #include "model/config.h"
 #include "model/fingerprint.h"
 #include "model/tensor_names.h"
@@ -6,15 +7,15 @@
 namespace colibri {
 namespace {
 
-// Norms, biases and the router are kept in f32 whatever the weights are.
-bool is_kept_wide(TensorRole role, const WantedShape& shape) {
-  return shape.is_vector || role == TensorRole::kRouter || role == TensorRole::kSharedExpertGate;
-}
-
-int64_t role_bytes(const ModelConfig& config, TensorRole role, size_t element_bytes) {
+int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightFormats& formats) {
   const WantedShape shape = wanted_shape(config, role);
-  const size_t each = is_kept_wide(role, shape) ? size_of(DType::kF32) : element_bytes;
-  return shape.rows * shape.cols * static_cast<int64_t>(each);
+  const DType kept = kept_dtype(role, config.checkpoint_dtype, formats);
+  if (is_quantised(kept) && shape.cols % kGroup != 0) {
+    fail(ErrorKind::kInput, to_string(role), " is [", shape.rows, ", ", shape.cols,
+         "]: its rows cannot be ", to_string(kept), ", which wants a multiple of ", kGroup,
+         " values; use --weights bf16");
+  }
+  return matrix_bytes(kept, shape.rows, shape.cols);
 }
 
 int64_t kv_values_per_token(const ModelConfig& config) {
@@ -40,8 +41,7 @@ std::string shape_fingerprint(const ModelConfig& config) {
 
 }  // namespace
 
-ModelShape model_shape(const ModelConfig& config, DType weight_dtype, DType kv_dtype) {
-  const size_t element_bytes = size_of(weight_dtype == DType::kF16 ? DType::kF32 : weight_dtype);
+ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, DType kv_dtype) {
   ModelShape shape;
   shape.family = config.family;
   shape.fingerprint = shape_fingerprint(config);
@@ -53,14 +53,14 @@ ModelShape model_shape(const ModelConfig& config, DType weight_dtype, DType kv_d
   shape.vocab_size = config.vocab_size;
   shape.layer_is_moe = config.layer_is_moe;
   for (const TensorRole role : kExpertRoles) {
-    shape.expert_bytes += role_bytes(config, role, element_bytes);
+    shape.expert_bytes += role_bytes(config, role, formats);
   }
   for (const TensorRole role : global_roles(config)) {
-    shape.coordinator_weight_bytes += role_bytes(config, role, element_bytes);
+    shape.coordinator_weight_bytes += role_bytes(config, role, formats);
   }
   for (int layer = 0; layer < config.num_layers; ++layer) {
     for (const TensorRole role : layer_roles(config, layer)) {
-      shape.coordinator_weight_bytes += role_bytes(config, role, element_bytes);
+      shape.coordinator_weight_bytes += role_bytes(config, role, formats);
     }
   }
   shape.kv_bytes_per_token = kv_values_per_token(config) * static_cast<int64_t>(size_of(kv_dtype));

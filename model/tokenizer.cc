@@ -138,27 +138,32 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
-Tokenizer Tokenizer::load(const std::filesystem::path& model_dir) {
-  const std::string advice =
-      "the model directory needs the checkpoint's tokenizer.json: copy it there, or save it with "
-      "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(...)";
-  const std::string tokenizer_json = read_file(model_dir / "tokenizer.json", advice);
-  std::string config_json;
-  const auto config_path = model_dir / "tokenizer_config.json";
-  if (std::filesystem::exists(config_path)) {
-    config_json = read_file(config_path, "make it readable or remove it");
+Tokenizer Tokenizer::load(const TextOf& text_of, const std::string& where) {
+  const std::optional<std::string> tokenizer_json = text_of("tokenizer.json");
+  if (!tokenizer_json) {
+    fail(ErrorKind::kInput, where,
+         "/tokenizer.json: no such file; the model needs the checkpoint's ",
+         "tokenizer: copy it there, or save it with transformers' "
+         "AutoTokenizer.from_pretrained(...).save_pretrained(...)");
   }
-  TokenizerSpec spec;
   try {
-    spec = parse_tokenizer(tokenizer_json, config_json);
-    const auto template_path = model_dir / "chat_template.jinja";
-    if (std::filesystem::exists(template_path)) {
-      spec.chat_template = read_file(template_path, "make it readable or remove it");
+    TokenizerSpec spec =
+        parse_tokenizer(*tokenizer_json, text_of("tokenizer_config.json").value_or(""));
+    if (auto chat_template = text_of("chat_template.jinja")) {
+      spec.chat_template = std::move(*chat_template);
     }
     return Tokenizer(std::make_unique<const Parts>(std::move(spec)));
   } catch (const Error& error) {
-    fail(error.kind(), model_dir.string(), ": ", error.what());
+    fail(error.kind(), where, ": ", error.what());
   }
+}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& model_dir) {
+  const auto text_of = [&](const std::string& name) -> std::optional<std::string> {
+    if (!std::filesystem::exists(model_dir / name)) return std::nullopt;
+    return read_file(model_dir / name, "make it readable or remove it");
+  };
+  return load(text_of, model_dir.string());
 }
 
 Tokenizer Tokenizer::from_json(std::string_view tokenizer_json,

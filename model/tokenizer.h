@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,9 +27,13 @@ class Decoder;
 // classes also by their defaults); add_prefix_space sets a lone ByteLevel of a GPT-2 class.
 class Tokenizer {
  public:
+  // The text of a file of the model by name; nothing if it is not there.
+  using TextOf = std::function<std::optional<std::string>(const std::string& name)>;
   // Reads tokenizer.json and, if it is there, tokenizer_config.json (a chat_template.jinja beside
   // them wins over the template inside). Fails with kInput when tokenizer.json is missing or wrong,
-  // with kUnsupported, naming the JSON path, for what is not implemented.
+  // with kUnsupported, naming the JSON path, for what is not implemented. `where` names the model.
+  static Tokenizer load(const TextOf& text_of, const std::string& where);
+  // The same from a directory.
   static Tokenizer load(const std::filesystem::path& model_dir);
 
   // The same from the files' contents; `tokenizer_config_json` may be empty.

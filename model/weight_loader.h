@@ -2,22 +2,14 @@
 // (their experts) load through these few functions.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/tensor_view.h"
 #include "model/checkpoint.h"
+#include "model/weight_format.h"
 
 namespace colibri {
-
-// What --weights asks for: the checkpoint's own type (f16 becomes f32), or all wide, or all bf16.
-enum class WeightFormat : uint8_t { kAsStored, kF32, kBF16 };
-// "auto", "f32", "bf16"; fails with kInput for another word and with kUnsupported for q8 and q4.
-WeightFormat parse_weight_format(const std::string& text);
-
-// The element type a stored tensor has in memory.
-DType kept_dtype(DType stored, WeightFormat format);
 
 // A matrix with its memory.
 struct OwnedMatrix {
@@ -25,12 +17,14 @@ struct OwnedMatrix {
   MatrixView view;
 };
 
-// Reads `range` into `out` as elements of kept_dtype(range.dtype, format). `scratch` is reused
-// between calls.
-void load_range(const Checkpoint& checkpoint, const TensorRange& range, WeightFormat format,
-                void* out, Buffer& scratch);
+// Reads `range` into `out` as `kept`: matrix_bytes(kept, rows, cols). `scratch` is reused between
+// calls. Errors: as Checkpoint::read; kInput naming the tensor for a width that q8 or q4 cannot
+// group and for values they cannot hold; kUnsupported for a stored q8 or q4 asked for as another.
+void load_range(const Checkpoint& checkpoint, const TensorRange& range, DType kept, void* out,
+                Buffer& scratch);
 
-OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key, WeightFormat format);
+OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key,
+                        const WeightFormats& formats);
 
 // A vector or a small matrix widened to f32: norms, biases, router.
 std::vector<float> load_floats(const Checkpoint& checkpoint, const TensorKey& key);

@@ -11,17 +11,26 @@
 
 #include "base/deadline.h"
 #include "base/device.h"
+#include "transport/row_batch.h"
 
 namespace colibri {
+
+// Activations as the experts' first product reads them, one row a token, rows one after the other.
+struct TokenRows {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;  // kF32: [T, H]; kI8: quantised rows (base/quantised.h)
+  int64_t width = 0;          // H
+
+  int64_t row_bytes() const { return token_row_bytes(dtype, width); }
+};
 
 // What one layer of one step asks of all ranks. Arrays belong to the caller and live until
 // finish(). Row s of destination r, s in [row_begin[r], row_begin[r+1]), is token row_token[s] and
 // wants the slots slot[pair_begin[s] .. pair_begin[s+1]) of that rank's list for this layer.
 struct RowBatch {
   int layer = 0;
-  const float* hidden = nullptr;  // [T, H]
+  TokenRows tokens;
   int64_t num_tokens = 0;
-  int64_t hidden_size = 0;
   std::span<const int32_t> row_begin;   // [R + 1]
   std::span<const int32_t> row_token;   // [S]
   std::span<const int32_t> pair_begin;  // [S + 1]
@@ -33,7 +42,7 @@ struct RowBatch {
 // pair * H.
 struct LocalRows {
   int layer = 0;
-  const float* hidden = nullptr;        // [T, H]
+  TokenRows tokens;
   std::span<const int32_t> row_token;   // [S_local]
   std::span<const int32_t> pair_begin;  // [S_local + 1], first may be non-zero
   std::span<const int32_t> slot;        // indexed by pair_begin

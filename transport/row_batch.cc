@@ -29,6 +29,10 @@ const char* message_name(RowKind kind) {
   return "message";
 }
 
+DType payload_dtype(const RowExpectation& want) {
+  return want.kind == RowKind::kRows ? want.row_dtype : DType::kF32;
+}
+
 template <class Got, class... Want>
 [[noreturn]] void refuse(const Source& source, const char* field, Got got, const Want&... want) {
   fail(ErrorKind::kInput, message_name(source.kind), " from rank ", source.from, ": ", field,
@@ -44,9 +48,10 @@ void check_frame(const RowHeader& header, const Source& source, const RowExpecta
   if (header.kind != want.kind) {
     refuse(source, "kind", static_cast<int>(header.kind), static_cast<int>(want.kind));
   }
-  if (header.payload_dtype != static_cast<uint8_t>(DType::kF32)) {
-    refuse(source, "payload_dtype", static_cast<int>(header.payload_dtype),
-           static_cast<int>(DType::kF32), " (f32)");
+  const DType dtype = payload_dtype(want);
+  if (header.payload_dtype != static_cast<uint8_t>(dtype)) {
+    refuse(source, "payload_dtype", static_cast<int>(header.payload_dtype), static_cast<int>(dtype),
+           " (", to_string(dtype), "); start every rank with the same --weights");
   }
   if (header.epoch != want.epoch) refuse(source, "epoch", header.epoch, want.epoch);
   if (header.reserved != 0) refuse(source, "reserved", header.reserved, 0);
@@ -76,11 +81,12 @@ void check_counts(const RowHeader& header, const Source& source, const RowExpect
 }
 
 // The whole size first: after this every offset of the layout lies inside the message.
-void check_size(const RowHeader& header, const Source& source, size_t message_bytes) {
-  const Wide payload = Wide(header.num_rows) * Wide(header.hidden_size) * sizeof(float);
+void check_size(const RowHeader& header, const Source& source, size_t message_bytes,
+                int64_t row_bytes) {
+  const Wide payload = Wide(header.num_rows) * Wide(row_bytes);
   if (Wide(header.payload_bytes) != payload) {
     refuse(source, "payload_bytes", header.payload_bytes, static_cast<uint64_t>(payload), " (",
-           header.num_rows, " rows of ", header.hidden_size, " f32)");
+           header.num_rows, " rows of ", row_bytes, " bytes)");
   }
   Wide total = sizeof(RowHeader) + payload;
   if (header.kind == RowKind::kRows) {
@@ -146,7 +152,8 @@ RowMessageView parse_row_message(std::span<const std::byte> message, int from,
   std::memcpy(&header, message.data(), sizeof header);
   check_frame(header, source, want);
   check_counts(header, source, want);
-  check_size(header, source, message.size());
+  const int64_t row_bytes = token_row_bytes(payload_dtype(want), header.hidden_size);
+  check_size(header, source, message.size(), row_bytes);
 
   RowMessageView view;
   view.header = reinterpret_cast<const RowHeader*>(message.data());
@@ -154,9 +161,7 @@ RowMessageView parse_row_message(std::span<const std::byte> message, int from,
     view.payload = message.data() + sizeof(RowHeader);
     return view;
   }
-  const RowMessageLayout layout =
-      row_message_layout(header.num_rows, header.num_pairs,
-                         int64_t{header.hidden_size} * static_cast<int64_t>(sizeof(float)));
+  const RowMessageLayout layout = row_message_layout(header.num_rows, header.num_pairs, row_bytes);
   const auto* words = reinterpret_cast<const int32_t*>(message.data() + layout.pair_begin);
   view.pair_begin = {words, static_cast<size_t>(header.num_rows) + 1};
   view.slots = {words + view.pair_begin.size(), static_cast<size_t>(header.num_pairs)};
@@ -168,6 +173,7 @@ RowMessageView parse_row_message(std::span<const std::byte> message, int from,
 RowHeader results_header(const RowHeader& request, uint64_t payload_bytes) {
   RowHeader header = request;
   header.kind = RowKind::kResults;
+  header.payload_dtype = static_cast<uint8_t>(DType::kF32);
   header.num_rows = request.num_pairs;
   header.payload_bytes = payload_bytes;
   return header;

@@ -7,8 +7,9 @@
 //
 // A row is one (token, destination rank) pair; pair_begin[i] .. pair_begin[i+1] are the slots it
 // wants, each slot a number in the destination's own list for that layer. Results come back one a
-// pair, in the order of the pairs. All integers little endian. Payload element: f32 now;
-// `payload_dtype` names it.
+// pair, in the order of the pairs. All integers little endian. `payload_dtype` names the form of
+// the rows: f32, or i8 for rows of int8 codes and scales (base/quantised.h), which experts with
+// quantised weights read; results are f32.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,18 @@
 #include <span>
 #include <type_traits>
 
+#include "base/quantised.h"
+
 namespace colibri {
 
 inline constexpr uint32_t kRowMagic = 0x57524c43;  // "CLRW"
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
+
+// Bytes of one token's activations. `dtype` is kF32 or kI8.
+inline int64_t token_row_bytes(DType dtype, int64_t width) {
+  return dtype == DType::kI8 ? activation_row_bytes(width)
+                             : width * static_cast<int64_t>(sizeof(float));
+}
 
 enum class RowKind : uint8_t { kRows = 1, kResults = 2 };
 
@@ -67,6 +76,7 @@ RowHeader results_header(const RowHeader& request, uint64_t payload_bytes);
 struct RowExpectation {
   RowKind kind = RowKind::kRows;
   uint32_t epoch = 0;
+  DType row_dtype = DType::kF32;  // of rows; results are f32
   int32_t hidden_size = 0;
   int32_t num_layers = 0;
   int64_t max_rows = 0, max_pairs = 0;  // results hold at most max_pairs rows

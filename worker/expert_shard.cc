@@ -38,6 +38,10 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
   lay_out(checkpoint, placement, loads);
   if (!loads.empty()) {
     hidden_ = Buffer(static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
+    if (row_dtype_ == DType::kI8) {
+      hidden_quantised_ =
+          Buffer(static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
+    }
   }
   read_all(checkpoint, loads, pool);
 }
@@ -53,7 +57,7 @@ void ExpertShard::read_all(const Checkpoint& checkpoint, const std::vector<Load>
     pool.run(static_cast<int64_t>(end - begin), [&](int64_t i) {
       const Load& load = loads[begin + static_cast<size_t>(i)];
       Buffer scratch;
-      load_range(checkpoint, load.range, options_.format, memory_.as<char>() + load.offset_bytes,
+      load_range(checkpoint, load.range, load.view->dtype, memory_.as<char>() + load.offset_bytes,
                  scratch);
     });
     options_.on_bytes(bytes);
@@ -77,7 +81,8 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
       for (const TensorRole role : kExpertRoles) {
         const TensorRange range = checkpoint.range({role, layer, experts[slot]});
         MatrixView& view = matrix_of(slots[slot], role);
-        view = {nullptr, kept_dtype(range.dtype, options_.format), range.rows, range.cols};
+        view = {nullptr, kept_dtype(role, range.dtype, options_.formats), range.rows, range.cols};
+        if (is_quantised(view.dtype)) row_dtype_ = DType::kI8;
         loads.push_back({range, at, &view});
         at += aligned(static_cast<size_t>(view.size_bytes()));
       }
@@ -131,14 +136,19 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
     fail(ErrorKind::kInput, "rank ", options_.rank, ", layer ", rows.layer, ": ", num_pairs,
          " pairs in one message, want at most ", options_.max_pairs);
   }
+  check(rows.tokens.dtype == row_dtype_, "rows are ", to_string(rows.tokens.dtype),
+        ", this shard's experts take ", to_string(row_dtype_));
   group_by_slot(rows);
-  ops_.grouped_ffn({.x = rows.hidden,
+  const bool quantised = row_dtype_ == DType::kI8;
+  ops_.grouped_ffn({.x = quantised ? nullptr : static_cast<const float*>(rows.tokens.data),
+                    .x_quantised = quantised ? rows.tokens.data : nullptr,
                     .experts = groups_.data(),
                     .group_begin = group_begin_.data(),
                     .pair_row = pair_row_.data(),
                     .out_offset = out_offset_.data(),
                     .out = rows.out,
                     .hidden = hidden_.as<float>(),
+                    .hidden_quantised = hidden_quantised_.data(),
                     .num_groups = static_cast<int32_t>(groups_.size()),
                     .hidden_size = hidden_size_,
                     .width = width_,

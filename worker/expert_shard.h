@@ -23,7 +23,7 @@ using ShardBytesRead = std::function<void(uint64_t)>;
 
 struct ShardOptions {
   int rank = 0;
-  WeightFormat format = WeightFormat::kAsStored;
+  WeightFormats formats = {};
   int64_t max_pairs = 0;  // largest number of (row, slot) pairs of one call
   ShardBytesRead on_bytes = [](uint64_t) {};
 };
@@ -39,6 +39,8 @@ class ExpertShard : public LocalExperts {
   // this rank's list of the layer, or when there are more than max_pairs pairs. One thread.
   void run(const LocalRows& rows, Stream& stream) override;
 
+  // The form of the rows that run() takes: quantised when the experts are. kF32 without experts.
+  DType row_dtype() const { return row_dtype_; }
   // All bytes and all slots kept.
   int64_t resident_bytes() const { return static_cast<int64_t>(memory_.size_bytes()); }
   int64_t num_resident() const { return num_resident_; }
@@ -52,10 +54,12 @@ class ExpertShard : public LocalExperts {
   ShardOptions options_;
   Ops& ops_;
   int64_t hidden_size_, width_, num_resident_ = 0;
+  DType row_dtype_ = DType::kF32;
   Buffer memory_;                                  // every matrix of every slot
   std::vector<std::vector<ExpertWeights>> slots_;  // [L][slot]
   // One call's plan; capacity is kept.
   Buffer hidden_;                    // [max_pairs, 2 I]
+  Buffer hidden_quantised_;          // [max_pairs] quantised rows of I, for quantised experts
   std::vector<int32_t> slot_count_;  // [slots of a layer]
   std::vector<int32_t> group_of_slot_;
   std::vector<ExpertWeights> groups_;

@@ -14,7 +14,7 @@ constexpr int64_t kStatsTimeoutMs = 5000;
 
 size_t rows_capacity(const WorkerOptions& options) {
   return row_message_layout(options.max_rows, options.max_pairs,
-                            options.hidden_size * static_cast<int64_t>(sizeof(float)))
+                            token_row_bytes(options.row_dtype, options.hidden_size))
       .total_bytes;
 }
 
@@ -112,6 +112,7 @@ void Worker::send_stats(Client& client) {
 void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
   const RowExpectation want{.kind = RowKind::kRows,
                             .epoch = transport_.epoch(),
+                            .row_dtype = options_.row_dtype,
                             .hidden_size = static_cast<int32_t>(options_.hidden_size),
                             .num_layers = options_.num_layers,
                             .max_rows = options_.max_rows,
@@ -124,7 +125,7 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
   }
   const auto start = std::chrono::steady_clock::now();
   experts_.run({.layer = view.header->layer,
-                .hidden = reinterpret_cast<const float*>(view.payload),
+                .tokens = {view.payload, options_.row_dtype, options_.hidden_size},
                 .row_token = {row_numbers_.data(), static_cast<size_t>(view.header->num_rows)},
                 .pair_begin = view.pair_begin,
                 .slot = view.slots,

@@ -19,6 +19,7 @@ class CpuOps : public Ops {
   std::string name() const override { return std::string("cpu/") + kernels_.name; }
   void embed(const EmbedRows&, Stream&) override;
   void rms_norm(const RmsNorm&, Stream&) override;
+  void quantise_rows(const QuantiseRows&, Stream&) override;
   void matmul(const MatMul&, Stream&) override;
   void batched_matmul(const BatchedMatMul&, Stream&) override;
   void rope_angles(const RopeAngles&, Stream&) override;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/error.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace colibri {
@@ -155,6 +156,10 @@ void CpuOps::clamp(const Elementwise& a, Stream& stream) {
       a.x[i] = raised > a.high ? a.high : raised;
     }
   });
+}
+
+void CpuOps::quantise_rows(const QuantiseRows&, Stream&) {
+  fail(ErrorKind::kUnsupported, "quantised rows are not part of this version");
 }
 
 }  // namespace colibri

@@ -15,8 +15,7 @@ class EngineTest : public testing::Test {
   EngineTest()
       : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
         shard_(rig_.load(placement_, 0)),
-        weights_(
-            load_coordinator_weights(rig_.checkpoint(), WeightFormat::kAsStored, [](uint64_t) {})),
+        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, [](uint64_t) {})),
         cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 4),
         exchange_(make_exchange({.local = shard_.get(),
                                  .ops = &rig_.ops(),
@@ -30,7 +29,7 @@ class EngineTest : public testing::Test {
                   .ops = &rig_.ops(),
                   .stream = &rig_.stream(),
                   .max_tokens = 8},
-                 {&placement_, exchange_.get()}) {}
+                 {.placement = &placement_, .exchange = exchange_.get()}) {}
 
   Engine engine(int max_batch) {
     return Engine(

@@ -12,7 +12,7 @@ namespace {
 void check_model(const colibri::ModelConfig& config) {
   const colibri::AttentionConfig& attention = config.attention;
   const colibri::ModelShape shape =
-      colibri::model_shape(config, colibri::DType::kF32, colibri::DType::kF32);
+      colibri::model_shape(config, {}, colibri::DType::kF32);
   const bool is_sound =
       shape.expert_bytes > 0 && shape.coordinator_weight_bytes > 0 &&
       shape.kv_bytes_per_token > 0 && config.top_k >= 1 && config.top_k <= config.num_experts &&

@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include "tests/support/expect_error.h"
-#include "tests/support/model_files.h"
-#include "tests/support/temp_dir.h"
 
 namespace colibri {
 namespace {
+
+GenerationDefaults defaults_of(const std::string& json) {
+  return parse_generation_defaults(json, "generation_config.json");
+}
 
 // config.json of a family with some keys added.
 ModelConfig parse(const std::string& family, const std::string& keys = "") {
@@ -204,20 +206,17 @@ TEST(ConfigTest, FilesThatAreNoConfigurationAreRefused) {
                "git-lfs pointer");
 }
 
-TEST(GenerationDefaultsTest, MissingFileGivesGreedy) {
-  const TempDir dir;
-  const GenerationDefaults defaults = read_generation_defaults(dir.path());
+TEST(GenerationDefaultsTest, MissingKeysGiveGreedy) {
+  const GenerationDefaults defaults = defaults_of("{}");
   EXPECT_FALSE(defaults.do_sample);
   EXPECT_EQ(defaults.temperature, 1.0f);
   EXPECT_TRUE(defaults.eos_ids.empty());
 }
 
 TEST(GenerationDefaultsTest, KeysAreReadAndWhatIsNotAppliedIsNamed) {
-  const TempDir dir;
-  write_file(dir / "generation_config.json", R"({"do_sample": true, "temperature": 0.7,
+  const GenerationDefaults defaults = defaults_of(R"({"do_sample": true, "temperature": 0.7,
       "top_k": 20, "top_p": 0.8, "eos_token_id": [3, 4], "repetition_penalty": 1.05,
       "num_beams": 1, "transformers_version": "4.51.0"})");
-  const GenerationDefaults defaults = read_generation_defaults(dir.path());
   EXPECT_TRUE(defaults.do_sample);
   EXPECT_EQ(defaults.top_k, 20);
   EXPECT_EQ(defaults.eos_ids, (std::vector<int32_t>{3, 4}));
@@ -225,11 +224,8 @@ TEST(GenerationDefaultsTest, KeysAreReadAndWhatIsNotAppliedIsNamed) {
 }
 
 TEST(GenerationDefaultsTest, WrongValuesAreRefused) {
-  const TempDir dir;
-  write_file(dir / "generation_config.json", R"({"top_p": 1.5})");
-  EXPECT_ERROR(read_generation_defaults(dir.path()), kInput, "top_p is 1.5");
-  write_file(dir / "generation_config.json", R"({"temperature": -1})");
-  EXPECT_ERROR(read_generation_defaults(dir.path()), kInput, "temperature is -1");
+  EXPECT_ERROR(defaults_of(R"({"top_p": 1.5})"), kInput, "top_p is 1.5");
+  EXPECT_ERROR(defaults_of(R"({"temperature": -1})"), kInput, "temperature is -1");
 }
 
 }  // namespace

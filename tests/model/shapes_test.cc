@@ -9,14 +9,14 @@ TEST(ShapesTest, EveryNameGivesAModel) {
   for (const std::string& name : shape_names()) {
     const auto config = named_shape(name);
     ASSERT_TRUE(config.has_value()) << name;
-    EXPECT_GT(model_shape(*config, DType::kBF16, DType::kBF16).expert_bytes, 0) << name;
+    EXPECT_GT(model_shape(*config, {}, DType::kBF16).expert_bytes, 0) << name;
   }
   EXPECT_FALSE(named_shape("gpt-5").has_value());
 }
 
 // 3 matrices of 768 x 2048 in bf16; 48 layers of 2 x 4 heads x 128 in bf16.
 TEST(ShapesTest, BytesOfQwen30b) {
-  const ModelShape shape = model_shape(*named_shape("qwen3-30b-a3b"), DType::kBF16, DType::kBF16);
+  const ModelShape shape = model_shape(*named_shape("qwen3-30b-a3b"), {}, DType::kBF16);
   EXPECT_EQ(shape.expert_bytes, 3 * 768 * 2048 * 2);
   EXPECT_EQ(shape.kv_bytes_per_token, 48 * 2 * 4 * 128 * 2);
   EXPECT_EQ(shape.num_moe_layers(), 48);
@@ -24,7 +24,7 @@ TEST(ShapesTest, BytesOfQwen30b) {
 
 // Latent attention keeps 512 + 64 values a layer.
 TEST(ShapesTest, BytesOfDeepseekV3) {
-  const ModelShape shape = model_shape(*named_shape("deepseek-v3"), DType::kBF16, DType::kF32);
+  const ModelShape shape = model_shape(*named_shape("deepseek-v3"), {}, DType::kF32);
   EXPECT_EQ(shape.expert_bytes, 3 * 2048 * 7168 * 2);
   EXPECT_EQ(shape.kv_bytes_per_token, 61 * (512 + 64) * 4);
   EXPECT_EQ(shape.num_moe_layers(), 58);
@@ -38,21 +38,30 @@ TEST(ShapesTest, BytesOfATinyModelByHand) {
           "num_attention_heads": 2, "num_key_value_heads": 1, "num_experts": 2,
           "num_experts_per_tok": 1, "moe_intermediate_size": 3, "tie_word_embeddings": true})",
       "tiny");
-  const ModelShape shape = model_shape(config, DType::kBF16, DType::kF32);
+  const ModelShape shape = model_shape(config, {}, DType::kF32);
   EXPECT_EQ(shape.coordinator_weight_bytes, 88 * 2 + (12 + 4 + 8) * 4);
   EXPECT_EQ(shape.expert_bytes, 3 * 12 * 2);
   EXPECT_EQ(shape.kv_bytes_per_token, 2 * 2 * 4);
 }
 
 TEST(ShapesTest, HalfPrecisionWeightsAreKeptAsFloat) {
-  const ModelConfig config = *named_shape("mixtral-8x7b");
-  EXPECT_EQ(model_shape(config, DType::kF16, DType::kF32).expert_bytes,
-            model_shape(config, DType::kF32, DType::kF32).expert_bytes);
+  ModelConfig config = *named_shape("mixtral-8x7b");
+  config.checkpoint_dtype = DType::kF16;
+  EXPECT_EQ(model_shape(config, {}, DType::kF32).expert_bytes, int64_t{3} * 4096 * 14336 * 4);
+}
+
+// 768 x 2048 in q4: 48 panels of 64 groups x (16 scales of 2 bytes + 256 bytes of codes).
+TEST(ShapesTest, QuantisedExpertsTakeTheirPackedBytes) {
+  const WeightFormats formats{.experts = WeightFormat::kQ4};
+  const ModelConfig config = *named_shape("qwen3-30b-a3b");
+  EXPECT_EQ(model_shape(config, formats, DType::kF32).expert_bytes, 3 * 48 * 64 * (32 + 256));
+  EXPECT_EQ(model_shape(config, formats, DType::kF32).coordinator_weight_bytes,
+            model_shape(config, {}, DType::kF32).coordinator_weight_bytes);
 }
 
 TEST(ShapesTest, FingerprintNamesTheShape) {
   const auto fingerprint = [](const ModelConfig& config) {
-    return model_shape(config, DType::kBF16, DType::kF32).fingerprint;
+    return model_shape(config, {}, DType::kF32).fingerprint;
   };
   ModelConfig config = *named_shape("olmoe-1b-7b");
   const std::string first = fingerprint(config);

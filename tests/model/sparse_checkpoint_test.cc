@@ -23,7 +23,8 @@ void expect_bytes_come_back(const Checkpoint& checkpoint, const TensorKey& key,
                             uint64_t at_least_bytes) {
   const TensorRange range = checkpoint.range(key);
   EXPECT_GT(range.offset_bytes + range.size_bytes, at_least_bytes) << range.name;
-  const auto path = checkpoint.dir() / ("model-" + std::to_string(range.file_idx) + ".safetensors");
+  const auto path =
+      checkpoint.path() / ("model-" + std::to_string(range.file_idx) + ".safetensors");
   std::string written(range.size_bytes, '\0');
   for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<char>(i * 31 + 7);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);

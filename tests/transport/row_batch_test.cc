@@ -142,8 +142,8 @@ TEST(RowMessageTest, WrongMagicIsRefused) {
 
 TEST(RowMessageTest, OtherWireVersionIsRefused) {
   Message message;
-  message.header().wire_version = 2;
-  expect_refused(message, "wire_version is 2, want 1");
+  message.header().wire_version = 1;
+  expect_refused(message, "wire_version is 1, want 2");
 }
 
 TEST(RowMessageTest, WrongKindIsRefused) {

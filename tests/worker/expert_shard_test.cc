@@ -51,7 +51,7 @@ TEST(ExpertShardTest, EachPairIsItsExpertsFeedForwardInTheOrderOfThePairs) {
   std::vector<float> out(static_cast<size_t>(4 * hidden));
   const Ints tokens = {1, 0}, begins = {0, 3, 4}, slots = {2, 0, 1, 2};
   shard->run({.layer = 0,
-              .hidden = x.data(),
+              .tokens = {x.data(), DType::kF32, rig.config().hidden_size},
               .row_token = tokens,
               .pair_begin = begins,
               .slot = slots,
@@ -83,7 +83,7 @@ TEST(ExpertShardTest, SlotNumbersFollowThePlacementsList) {
   std::vector<float> out(static_cast<size_t>(rig.config().hidden_size));
   const Ints tokens = {0}, begins = {0, 1}, slots = {0};
   shard->run({.layer = 0,
-              .hidden = x.data(),
+              .tokens = {x.data(), DType::kF32, rig.config().hidden_size},
               .row_token = tokens,
               .pair_begin = begins,
               .slot = slots,
@@ -100,7 +100,7 @@ TEST(ExpertShardTest, SlotThatIsNotThereIsNamed) {
   std::vector<float> out(static_cast<size_t>(rig.config().hidden_size));
   const Ints tokens = {0}, begins = {0, 1}, slots = {3};
   EXPECT_ERROR(shard->run({.layer = 0,
-                           .hidden = x.data(),
+                           .tokens = {x.data(), DType::kF32, rig.config().hidden_size},
                            .row_token = tokens,
                            .pair_begin = begins,
                            .slot = slots,
@@ -117,7 +117,7 @@ TEST(ExpertShardTest, MorePairsThanPlannedAreRefused) {
   std::vector<float> out(static_cast<size_t>(2 * rig.config().hidden_size));
   const Ints tokens = {0}, begins = {0, 2}, slots = {0, 1};
   EXPECT_ERROR(shard->run({.layer = 0,
-                           .hidden = x.data(),
+                           .tokens = {x.data(), DType::kF32, rig.config().hidden_size},
                            .row_token = tokens,
                            .pair_begin = begins,
                            .slot = slots,

@@ -22,7 +22,7 @@ class ShardRig {
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   const ModelConfig& config() const { return checkpoint_->config(); }
-  ModelShape shape() const { return model_shape(config(), DType::kF32, DType::kF32); }
+  ModelShape shape() const { return model_shape(config(), {}, DType::kF32); }
   Ops& ops() { return *ops_; }
   Stream& stream() { return *stream_; }
 

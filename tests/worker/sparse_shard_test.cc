@@ -38,7 +38,7 @@ void keep_layers(const std::filesystem::path& dir, const std::string& released, 
 
 void expect_rank_loads_its_share(const std::filesystem::path& dir, int rank) {
   const Checkpoint checkpoint = Checkpoint::open(dir);
-  const ModelShape shape = model_shape(checkpoint.config(), DType::kBF16, DType::kF32);
+  const ModelShape shape = model_shape(checkpoint.config(), {}, DType::kF32);
   const Placement placement = contiguous_placement(shape, {.num_ranks = kNumRanks});
   ThreadPool pool({.num_threads = 2});
   const auto ops = make_cpu_ops(best_isa());

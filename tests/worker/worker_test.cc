@@ -64,9 +64,8 @@ std::vector<float> run_round(ShardRig& rig, const Placement& placement, ExpertEx
   plan_dispatch({.layer = layer, .num_tokens = tokens, .top_k = 2, .expert_ids = ids}, placement,
                 plan);
   exchange.begin({.layer = layer,
-                  .hidden = x.data(),
+                  .tokens = {x.data(), DType::kF32, hidden},
                   .num_tokens = tokens,
-                  .hidden_size = hidden,
                   .row_begin = plan.row_begin,
                   .row_token = plan.row_token,
                   .pair_begin = plan.pair_begin,
