@@ -9,6 +9,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "launch/bench.h"
+#include "launch/convert.h"
 #include "launch/doctor.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
@@ -16,6 +18,7 @@
 #include "launch/rank_link.h"
 #include "launch/ranks.h"
 #include "launch/run_config.h"
+#include "launch/score.h"
 #include "transport/rendezvous.h"
 
 namespace colibri {
@@ -32,6 +35,9 @@ bool is_launcher(const CommonOptions& options) {
   return options.ranks > 1 && options.transport != "local" && !started;
 }
 
+// Verbs that read files alone ask for no ranks.
+bool has_ranks(Verb verb) { return verb != Verb::kInspect && verb != Verb::kConvert; }
+
 using OnCode = std::function<void(int)>;
 
 int run_verb(const RunConfig& config, const OnCode& on_code) {
@@ -44,6 +50,14 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kGenerate:
       return run_ranks(
           config, [&](RankContext& context) { return generate(config, context); }, on_code);
+    case Verb::kScore:
+      return run_ranks(
+          config, [&](RankContext& context) { return score(config, context); }, on_code);
+    case Verb::kBench:
+      return run_ranks(
+          config, [&](RankContext& context) { return bench(config, context); }, on_code);
+    case Verb::kConvert:
+      return convert(config.convert);
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
 }
@@ -75,7 +89,7 @@ int run(int argc, char** argv, const OnCode& on_code) {
   if (parsed.config.verb == Verb::kDoctor && !parsed.config.doctor.ping_only) {
     return doctor(parsed.config, argv[0]);
   }
-  if (parsed.config.verb != Verb::kInspect && is_launcher(common)) {
+  if (has_ranks(parsed.config.verb) && is_launcher(common)) {
     return run_under_mpirun(argc, argv, common.ranks);
   }
   return run_verb(parsed.config, on_code);

@@ -13,6 +13,11 @@ inline constexpr const char* kVersion = "0.1.0";
 // Options that every verb with a model shares.
 struct CommonOptions {
   std::string model;
+  std::string shape;                // instead of a model: random weights of a named shape
+  int layers = 0;                   // of the shape; 0: all
+  bool scale_vocab = false;         // the shape's vocabulary shrinks with its layers
+  std::string page_cache = "keep";  // keep or drop what was read of the weights' files
+  std::string record_routes;        // file for what the routers chose; empty: none
   std::string weights = "auto";
   std::string dense_weights = "auto";
   std::string device = "cpu";
@@ -52,19 +57,52 @@ struct GenerateOptions {
 };
 
 struct InspectOptions {
-  int for_ranks = 0;  // 0: no placement shown
+  int for_ranks = 0;    // 0: no placement shown
+  bool verify = false;  // read every byte and hold it against the checksums
+  std::string routes;   // a file of --record-routes to summarise
+  int64_t tokens = 0;   // lines of it to print
+};
+
+struct ConvertOptions {
+  std::string source;  // a Hugging Face directory
+  std::string out;     // the .colibri file
+  std::string weights, dense_weights = "auto";
+  bool consume = false;    // delete each source file once all of it is written
+  double min_free_gb = 1;  // of disk, left for others
+  int threads = 0;
+  std::string log_level = "warn";
+};
+
+struct BenchOptions {
+  std::vector<int64_t> prompt_tokens{512};
+  std::vector<int64_t> new_tokens{128};
+  std::vector<int> batches{1};
+  int repetitions = 5;
+  std::string routing = "model";  // or uniform, zipf:S, a file of --record-routes
+  std::string perplexity;         // a text file: measure that instead
+  std::string format = "md";      // md, json or csv
+  bool probes = true;
+};
+
+struct ScoreOptions {
+  std::string document, document_file;
+  std::vector<std::string> continuations;
+  std::string requests_file;  // JSON lines {"document": ..., "continuations": [...]}
 };
 
 struct DoctorOptions {
   bool ping_only = false;  // what the two ranks that doctor starts run
 };
 
-enum class Verb { kGenerate, kInspect, kDoctor };
+enum class Verb { kGenerate, kScore, kBench, kConvert, kInspect, kDoctor };
 
 struct RunConfig {
   Verb verb = Verb::kGenerate;
   CommonOptions common;
   GenerateOptions generate;
+  ScoreOptions score;
+  BenchOptions bench;
+  ConvertOptions convert;
   InspectOptions inspect;
   DoctorOptions doctor;
 };

@@ -1,0 +1,151 @@
+#include "launch/config_checks.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace colibri {
+namespace {
+
+// CLI11 reads "-1" for an unsigned as a huge number; every count is signed here and bounded by
+// name.
+template <class T>
+void check_range(const std::string& option, T value, T low, T high) {
+  if (value >= low && value <= high) return;
+  fail(ErrorKind::kInput, option, " is ", value, ", want ", low, " to ", high);
+}
+
+void check_word(const std::string& option, const std::string& value,
+                const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), value) != words.end()) return;
+  std::string wanted;
+  for (const std::string& word : words) wanted += (wanted.empty() ? "" : ", ") + word;
+  fail(ErrorKind::kInput, option, " is '", value, "', want one of ", wanted);
+}
+
+void check_common(const CommonOptions& o) {
+  check_word("--weights", o.weights, {"auto", "f32", "bf16", "q8", "q4"});
+  check_word("--dense-weights", o.dense_weights, {"auto", "f32", "bf16", "q8", "q4"});
+  check_word("--page-cache", o.page_cache, {"keep", "drop"});
+  check_word("--kv-dtype", o.kv_dtype, {"auto", "f32", "bf16"});
+  check_word("--transport", o.transport, {"auto", "local", "mpi", "nccl"});
+  check_word("--combine", o.combine, {"exact", "reduced"});
+  check_word("--bind", o.bind, {"own", "inherit"});
+  check_word("--isa", o.isa, {"auto", "portable", "avx2", "avx512"});
+  check_range("--ranks", o.ranks, 0, 4096);
+  check_range("--threads", o.threads, 0, 4096);
+  check_range("--coordinator-experts", o.coordinator_experts, 0, 1 << 20);
+  check_range<int64_t>("--chunk", o.chunk, 1, 1 << 20);
+  check_range<int64_t>("--max-context", o.max_context, 0, int64_t{1} << 30);
+  check_range("--max-batch", o.max_batch, 0, 1 << 16);
+  check_range("--step-timeout", o.step_timeout_s, 1, 86400);
+  check_range("--start-timeout", o.start_timeout_s, 1, 86400);
+  if (o.device != "cpu") {
+    const bool known = o.device == "cuda" || o.device.rfind("cuda:", 0) == 0;
+    fail(known ? ErrorKind::kUnsupported : ErrorKind::kInput, "--device is '", o.device,
+         known ? "': the CUDA backend is not part of this version; want cpu" : "', want cpu");
+  }
+  if (o.transport == "nccl") {
+    fail(ErrorKind::kUnsupported,
+         "--transport nccl is not part of this version; want local or mpi");
+  }
+  if (o.combine == "reduced") {
+    fail(ErrorKind::kUnsupported, "--combine reduced is not part of this version; want exact");
+  }
+}
+
+void check_generate(const GenerateOptions& o) {
+  const int given = (o.has_prompt ? 1 : 0) + (o.prompt_file.empty() ? 0 : 1) +
+                    (o.prompt_ids.empty() ? 0 : 1) + (o.prompts_file.empty() ? 0 : 1);
+  if (given != 1) {
+    fail(ErrorKind::kInput, given, " prompts given, want exactly one of --prompt, --prompt-file, ",
+         "--prompt-ids and --prompts");
+  }
+  check_range<int64_t>("--max-tokens", o.max_tokens, o.score_prompt ? 0 : 1, int64_t{1} << 30);
+  if (o.print_ids && o.print_json) fail(ErrorKind::kInput, "want --ids or --json, not both");
+  if (o.score_prompt && o.logits_out.empty()) {
+    fail(ErrorKind::kInput, "--score-prompt wants --logits-out FILE");
+  }
+}
+
+void check_model(const CommonOptions& o) {
+  if (!o.model.empty() && !o.shape.empty()) {
+    fail(ErrorKind::kInput, "--model and --shape are given, want one of them");
+  }
+  if (o.model.empty() && o.shape.empty()) {
+    fail(ErrorKind::kInput,
+         "--model is missing, want the directory of a checkpoint or a .colibri file");
+  }
+  check_range("--layers", o.layers, 0, 1 << 20);
+  if (o.shape.empty() && (o.layers != 0 || o.scale_vocab)) {
+    fail(ErrorKind::kInput, "--layers and --scale-vocab go with --shape");
+  }
+}
+
+void check_score(const ScoreOptions& o) {
+  const int given = (o.document.empty() ? 0 : 1) + (o.document_file.empty() ? 0 : 1) +
+                    (o.requests_file.empty() ? 0 : 1);
+  if (given != 1) {
+    fail(ErrorKind::kInput, given, " documents given, want exactly one of --document, ",
+         "--document-file and --requests");
+  }
+  if (o.requests_file.empty() == o.continuations.empty()) {
+    fail(ErrorKind::kInput, o.requests_file.empty()
+                                ? "--continuation is missing, want at least one text to score"
+                                : "--continuation goes with --document, not with --requests");
+  }
+}
+
+void check_bench(const BenchOptions& o) {
+  for (const int64_t tokens : o.prompt_tokens) {
+    check_range<int64_t>("--prompt-tokens", tokens, 0, 1 << 20);
+  }
+  for (const int64_t tokens : o.new_tokens) {
+    check_range<int64_t>("--new-tokens", tokens, 0, 1 << 20);
+  }
+  for (const int batch : o.batches) check_range("--batch", batch, 1, 1 << 12);
+  check_range("--repetitions", o.repetitions, 1, 1000);
+  check_word("--format", o.format, {"md", "json", "csv"});
+}
+
+void check_convert(const ConvertOptions& o) {
+  if (o.source.empty()) fail(ErrorKind::kInput, "convert wants the directory of a checkpoint");
+  if (o.out.empty()) fail(ErrorKind::kInput, "--out is missing, want the .colibri file to write");
+  check_word("--weights", o.weights, {"q4", "q8", "bf16"});
+  check_word("--dense-weights", o.dense_weights, {"auto", "f32", "bf16", "q8", "q4"});
+  check_range("--min-free-gb", o.min_free_gb, 0.0, 1e9);
+  check_range("--threads", o.threads, 0, 4096);
+}
+
+void check_inspect(const RunConfig& config) {
+  check_range<int64_t>("--tokens", config.inspect.tokens, 0, int64_t{1} << 40);
+  if (config.inspect.routes.empty()) return check_model(config.common);
+  if (!config.common.model.empty()) {
+    fail(ErrorKind::kInput, "--model and --routes are given, want one of them");
+  }
+}
+
+}  // namespace
+
+void check_config(const RunConfig& config) {
+  check_common(config.common);
+  switch (config.verb) {
+    case Verb::kGenerate:
+      check_generate(config.generate);
+      return check_model(config.common);
+    case Verb::kScore:
+      check_score(config.score);
+      return check_model(config.common);
+    case Verb::kBench:
+      check_bench(config.bench);
+      return check_model(config.common);
+    case Verb::kConvert:
+      return check_convert(config.convert);
+    case Verb::kInspect:
+      return check_inspect(config);
+    case Verb::kDoctor:
+      return;
+  }
+}
+
+}  // namespace colibri

@@ -1,0 +1,156 @@
+#include "launch/verb_options.h"
+
+#include "base/env.h"
+
+namespace colibri {
+namespace {
+
+template <class T>
+CLI::Option* add(CLI::App& app, const std::string& option, T& value, const std::string& help) {
+  return app.add_option(option, value, help)
+      ->envname(env_name_of_flag(option.substr(option.find("--"))))
+      ->capture_default_str();
+}
+
+template <class T>
+void add_optional(CLI::App& app, const std::string& option, std::optional<T>& value,
+                  const std::string& help) {
+  app.add_option(option, value, help)->envname(env_name_of_flag(option));
+}
+
+void add_model_options(CLI::App& app, CommonOptions& o) {
+  add(app, "--model", o.model, "Directory of a Hugging Face checkpoint, or a .colibri file");
+  add(app, "--shape", o.shape, "Random weights of a named shape instead: demo, qwen3-30b-a3b, ...");
+  add(app, "--layers", o.layers, "Layers of the shape (0: all)");
+  app.add_flag("--scale-vocab", o.scale_vocab, "The shape's vocabulary shrinks with its layers");
+  add(app, "--weights", o.weights, "Experts in memory: auto (as stored), f32, bf16, q8 or q4");
+  add(app, "--dense-weights", o.dense_weights,
+      "Attention, dense MLPs and head: auto (wide), f32, bf16, q8 or q4");
+  add(app, "--kv-dtype", o.kv_dtype, "KV cache: auto (f32 on the CPU), f32 or bf16");
+  add(app, "--max-context", o.max_context, "Most tokens of one sequence (0: what is needed)");
+  add(app, "--log-level", o.log_level, "trace, debug, info, warn, error or off");
+}
+
+void add_rank_options(CLI::App& app, CommonOptions& o) {
+  add(app, "--ranks", o.ranks, "Start this many ranks on this machine");
+  add(app, "--device", o.device, "cpu (cuda comes with a later version)");
+  add(app, "--transport", o.transport, "auto, local (ranks are threads) or mpi");
+  add(app, "--threads", o.threads, "Threads of each rank (0: all cores of its share)");
+  add(app, "--bind", o.bind, "own: cores from the cgroup and the local rank; inherit");
+  add(app, "--isa", o.isa, "auto, portable, avx2 or avx512: same bits, other speed");
+  add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED or a file");
+  add(app, "--coordinator-experts", o.coordinator_experts, "Experts a layer that rank 0 holds");
+  add(app, "--combine", o.combine, "exact (reduced comes with a later version)");
+  add(app, "--chunk", o.chunk, "Most prompt tokens of one step");
+  add(app, "--max-batch", o.max_batch, "Most sequences at once (0: all prompts, at most 16)");
+  add(app, "--step-timeout", o.step_timeout_s, "Seconds to wait for a rank in a step");
+  add(app, "--start-timeout", o.start_timeout_s, "Seconds to wait for ranks while starting");
+  app.add_flag("--self-exchange", o.self_exchange, "Rank 0's own rows travel as messages (tests)");
+}
+
+void add_run_options(CLI::App& app, CommonOptions& o) {
+  add_model_options(app, o);
+  add_rank_options(app, o);
+  add(app, "--page-cache", o.page_cache, "keep or drop what was read of the weights' files");
+  app.add_option("--record-routes", o.record_routes, "File for the experts chosen, see inspect");
+}
+
+void add_generate(CLI::App& app, RunConfig& config) {
+  GenerateOptions& o = config.generate;
+  add_run_options(app, config.common);
+  app.add_option("--prompt", o.prompt, "Text to go on from");
+  app.add_option("--prompt-file", o.prompt_file, "File with the text to go on from");
+  app.add_option("--prompt-ids", o.prompt_ids, "Token ids, as 1,2,3");
+  app.add_option("--prompts", o.prompts_file, "JSON lines, each a string or {\"prompt\": ...}");
+  add(app, "--max-tokens", o.max_tokens, "Most new tokens");
+  app.add_flag("--greedy", o.greedy, "Always the most likely token");
+  add_optional(app, "--temperature", o.temperature, "0 is greedy. Default: generation_config.json");
+  add_optional(app, "--top-p", o.top_p, "Default: generation_config.json");
+  add_optional(app, "--top-k", o.top_k, "Default: generation_config.json; 0 is off");
+  add_optional(app, "--min-p", o.min_p, "Default: generation_config.json");
+  add(app, "--seed", o.seed, "Of the random draws");
+  app.add_option("--stop", o.stop, "Text that ends the answer; may be given again")
+      ->allow_extra_args(false);
+  app.add_flag("--ignore-eos", o.ignore_eos, "Go on after the end-of-text token");
+  app.add_flag("--ids", o.print_ids, "Print the new ids, one line a prompt, nothing else");
+  app.add_flag("--json", o.print_json, "Print one JSON object a prompt");
+  app.add_option("--logits-out", o.logits_out, "NumPy file for the first prompt's logits");
+  app.add_flag("--score-prompt", o.score_prompt, "Logits of the prompt's positions too");
+}
+
+void add_inspect(CLI::App& app, RunConfig& config) {
+  add_model_options(app, config.common);
+  add(app, "--placement", config.common.placement, "Placement to show with --for-ranks");
+  add(app, "--coordinator-experts", config.common.coordinator_experts,
+      "Experts a layer that rank 0 holds");
+  app.add_option("--for-ranks", config.inspect.for_ranks, "Show who would hold what on N ranks");
+  app.add_flag("--verify", config.inspect.verify, "Read every byte, check the checksums");
+  app.add_option("--routes", config.inspect.routes, "Summarise a file of --record-routes");
+  app.add_option("--tokens", config.inspect.tokens, "Print its first N tokens too");
+}
+
+void add_doctor(CLI::App& app, RunConfig& config) {
+  add(app, "--log-level", config.common.log_level, "trace, debug, info, warn, error or off");
+  add(app, "--transport", config.common.transport, "auto, local or mpi");
+  add(app, "--ranks", config.common.ranks, "Ranks that ping each other (2)");
+  add(app, "--start-timeout", config.common.start_timeout_s, "Seconds to wait for them");
+  app.add_flag("--ping-only", config.doctor.ping_only, "Only the ping between ranks");
+}
+
+void add_score(CLI::App& app, RunConfig& config) {
+  ScoreOptions& o = config.score;
+  add_run_options(app, config.common);
+  app.add_option("--document", o.document, "Text that the continuations follow");
+  app.add_option("--document-file", o.document_file, "File with that text");
+  app.add_option("--continuation", o.continuations, "A text to score; may be given again")
+      ->allow_extra_args(false);
+  app.add_option("--requests", o.requests_file,
+                 "JSON lines, each {\"document\": ..., \"continuations\": [...]}");
+}
+
+void add_bench(CLI::App& app, RunConfig& config) {
+  BenchOptions& o = config.bench;
+  add_run_options(app, config.common);
+  app.add_option("-p,--prompt-tokens", o.prompt_tokens, "Prompt tokens of the prefill runs")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("-n,--new-tokens", o.new_tokens, "New tokens of the decode runs")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("-b,--batch", o.batches, "Sequences at once; several as 1,4,16")
+      ->delimiter(',')
+      ->capture_default_str();
+  add(app, "-r,--repetitions", o.repetitions, "Times that each run is repeated");
+  add(app, "--routing", o.routing, "model, uniform, zipf:S or a file of --record-routes");
+  app.add_option("--perplexity", o.perplexity, "Measure the perplexity of a text file instead");
+  add(app, "--format", o.format, "md, json (with raw samples) or csv");
+  app.add_flag("!--no-probes", o.probes, "Do not measure the machine's limits");
+}
+
+void add_convert(CLI::App& app, RunConfig& config) {
+  ConvertOptions& o = config.convert;
+  app.add_option("source", o.source, "Directory of a Hugging Face checkpoint");
+  app.add_option("--out", o.out, "The .colibri file to write");
+  app.add_option("--weights", o.weights, "Experts: q4, q8 or bf16");
+  add(app, "--dense-weights", o.dense_weights, "Attention, dense MLPs and head: as generate's");
+  app.add_flag("--consume", o.consume, "Delete each source file once all of it is written");
+  add(app, "--min-free-gb", o.min_free_gb, "Disk to leave free: refuse, or wait for it");
+  add(app, "--threads", o.threads, "Threads (0: all cores)");
+  add(app, "--log-level", o.log_level, "trace, debug, info, warn, error or off");
+}
+
+}  // namespace
+
+void add_verbs(CLI::App& app, RunConfig& config) {
+  const auto verb = [&](const char* name, const char* help, const auto& add_options) {
+    add_options(*app.add_subcommand(name, help), config);
+  };
+  verb("generate", "Write text that goes on from a prompt", add_generate);
+  verb("score", "Probabilities of given continuations of a document", add_score);
+  verb("bench", "Measure tokens/s and where the time goes", add_bench);
+  verb("convert", "Write a checkpoint as one .colibri file", add_convert);
+  verb("inspect", "Show a checkpoint's shapes, experts, bytes; check its checksums", add_inspect);
+  verb("doctor", "Check this machine; each line ok or the fix", add_doctor);
+}
+
+}  // namespace colibri
