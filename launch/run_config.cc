@@ -60,7 +60,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   const std::string version = std::string("colibri ") + kVersion;
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
-  add_verbs(app, config);
+  VerbConfigs configs;
+  add_verbs(app, configs);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the vector reversed
   try {
     app.parse(arguments);
@@ -72,7 +73,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     fail(ErrorKind::kInput, error.what(), "; see colibri --help");
   }
-  config.verb = verb_named(app.get_subcommands().front()->get_name());
+  const std::string verb = app.get_subcommands().front()->get_name();
+  config = configs.at(verb);
+  config.verb = verb_named(verb);
   config.generate.has_prompt = app.get_subcommand("generate")->count("--prompt") > 0;
   check_config(config);
   parsed.unknown_variables = unknown_variables(app);

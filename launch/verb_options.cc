@@ -141,9 +141,9 @@ void add_convert(CLI::App& app, RunConfig& config) {
 
 }  // namespace
 
-void add_verbs(CLI::App& app, RunConfig& config) {
+void add_verbs(CLI::App& app, VerbConfigs& configs) {
   const auto verb = [&](const char* name, const char* help, const auto& add_options) {
-    add_options(*app.add_subcommand(name, help), config);
+    add_options(*app.add_subcommand(name, help), configs[name]);
   };
   verb("generate", "Write text that goes on from a prompt", add_generate);
   verb("score", "Probabilities of given continuations of a document", add_score);

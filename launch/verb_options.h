@@ -2,13 +2,18 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <string>
 
 #include "launch/run_config.h"
 
 namespace colibri {
 
-// Adds one subcommand a verb, whose options write into `config`, which outlives `app`. An option
-// with a default can be given as a COLIBRI_* variable too.
-void add_verbs(CLI::App& app, RunConfig& config);
+// Each verb has a configuration of its own: CLI11 reads the variables of every verb, given or not.
+using VerbConfigs = std::map<std::string, RunConfig>;
+
+// Adds one subcommand a verb, whose options write into `configs[verb]`; `configs` outlives `app`.
+// An option with a default can be given as a COLIBRI_* variable too.
+void add_verbs(CLI::App& app, VerbConfigs& configs);
 
 }  // namespace colibri
