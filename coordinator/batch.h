@@ -11,6 +11,7 @@ namespace colibri {
 struct Batch {
   std::vector<int32_t> ids;         // [T]
   std::vector<int32_t> positions;   // [T] in the own sequence
+  std::vector<int32_t> sequences;   // [T] the request's number: for observers, no sum reads it
   std::vector<KvRow> rows;          // [T] page table and position
   std::vector<int32_t> logit_rows;  // tokens whose logits are wanted, ascending
 
@@ -18,6 +19,7 @@ struct Batch {
   void clear() {
     ids.clear();
     positions.clear();
+    sequences.clear();
     rows.clear();
     logit_rows.clear();
   }

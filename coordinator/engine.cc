@@ -27,6 +27,7 @@ int Engine::add(Request request) {
   auto sequence = std::make_unique<Sequence>();
   sequence->ids = request.prompt_ids;
   sequence->request = std::move(request);
+  sequence->number = static_cast<int32_t>(sequences_.size());
   sequences_.push_back(std::move(sequence));
   return static_cast<int>(sequences_.size()) - 1;
 }
@@ -97,6 +98,7 @@ void Engine::add_part(Sequence& sequence, int64_t count) {
     }
     batch_.ids.push_back(sequence.ids[static_cast<size_t>(position)]);
     batch_.positions.push_back(static_cast<int32_t>(position));
+    batch_.sequences.push_back(sequence.number);
     batch_.rows.push_back({sequence.pages.data(), static_cast<int32_t>(position)});
   }
 }

@@ -48,6 +48,7 @@ class Engine {
  private:
   struct Sequence {
     Request request;
+    int32_t number = 0;  // as add() returned it
     std::vector<int32_t> ids;
     std::vector<int32_t> pages;
     int64_t num_cached = 0;

@@ -1,0 +1,24 @@
+// Who wants to know which experts each token chose.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "coordinator/batch.h"
+
+namespace colibri {
+
+class RouteObserver {
+ public:
+  virtual ~RouteObserver() = default;
+
+  // Called once for each layer with experts and each step, on the coordinator's thread, before the
+  // experts run. Of token t of `batch`, expert_ids[t * K, (t + 1) * K) [T, K] are the choice,
+  // ascending, and weights [T, K] what their results are multiplied by. Both are read only during
+  // the call.
+  // Errors: the observer's own; they end the step.
+  virtual void on_routes(int layer, const Batch& batch, std::span<const int32_t> expert_ids,
+                         std::span<const float> weights) = 0;
+};
+
+}  // namespace colibri
