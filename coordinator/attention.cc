@@ -31,33 +31,19 @@ void GroupedQueryAttention::run(int layer, const Batch& batch, const float* norm
   rope.rotate(k_.as<float>(), tokens, a.num_kv_heads, kv_width_, a.head_dim);
   attend(layer, batch);
   const int64_t width = context_.config->hidden_size;
-  context_.ops->matmul({.x = out_.as<float>(),
-                        .weight = w.o.view,
-                        .bias = data_or_null(w.o_bias),
-                        .out = projected_.as<float>(),
-                        .num_tokens = tokens,
-                        .x_stride = q_width_,
-                        .out_stride = width},
-                       *context_.stream);
+  context_.linear->read(out_.as<float>(), tokens, q_width_, q_width_);
+  context_.linear->multiply(w.o.view, w.o_bias, projected_.as<float>());
   context_.ops->add({.x = hidden, .other = projected_.as<float>(), .count = tokens * width},
                     *context_.stream);
 }
 
 void GroupedQueryAttention::project(const GroupedQueryWeights& w, const float* normed,
                                     int64_t num_tokens) {
-  const auto apply = [&](const OwnedMatrix& weight, const std::vector<float>& bias, Buffer& out) {
-    context_.ops->matmul({.x = normed,
-                          .weight = weight.view,
-                          .bias = data_or_null(bias),
-                          .out = out.as<float>(),
-                          .num_tokens = num_tokens,
-                          .x_stride = context_.config->hidden_size,
-                          .out_stride = weight.view.rows},
-                         *context_.stream);
-  };
-  apply(w.q, w.q_bias, q_);
-  apply(w.k, w.k_bias, k_);
-  apply(w.v, w.v_bias, v_);
+  const int64_t width = context_.config->hidden_size;
+  context_.linear->read(normed, num_tokens, width, width);
+  context_.linear->multiply(w.q.view, w.q_bias, q_.as<float>());
+  context_.linear->multiply(w.k.view, w.k_bias, k_.as<float>());
+  context_.linear->multiply(w.v.view, w.v_bias, v_.as<float>());
 }
 
 // The norm of the full width comes before the clamp and the split into heads, as in OLMoE; per head

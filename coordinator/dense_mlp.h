@@ -20,25 +20,18 @@ class DenseMlp {
   // x [T, H] -> out [T, H]; out may be x, which is last read before out is written.
   void run(const MlpWeights& w, const float* x, int64_t num_tokens, float* out) {
     const int64_t hidden = context_.config->hidden_size, width = w.gate.view.rows;
-    const auto multiply = [&](const OwnedMatrix& weight, const float* from, float* to) {
-      context_.ops->matmul({.x = from,
-                            .weight = weight.view,
-                            .out = to,
-                            .num_tokens = num_tokens,
-                            .x_stride = weight.view.cols,
-                            .out_stride = weight.view.rows},
-                           *context_.stream);
-    };
     check(width <= max_width_ && w.down.view.rows == hidden, "MLP of width ", width,
           ", want at most ", max_width_);
-    multiply(w.gate, x, gate_.as<float>());
-    multiply(w.up, x, up_.as<float>());
+    context_.linear->read(x, num_tokens, hidden, hidden);
+    context_.linear->multiply(w.gate.view, gate_.as<float>());
+    context_.linear->multiply(w.up.view, up_.as<float>());
     context_.ops->silu_mul({.gate = gate_.as<float>(),
                             .up = up_.as<float>(),
                             .out = gate_.as<float>(),
                             .count = num_tokens * width},
                            *context_.stream);
-    multiply(w.down, gate_.as<float>(), out);
+    context_.linear->read(gate_.as<float>(), num_tokens, width, width);
+    context_.linear->multiply(w.down.view, out);
   }
 
  private:

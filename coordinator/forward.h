@@ -20,6 +20,8 @@ class Forward {
   // Takes all memory it will ever use, for at most context.max_tokens tokens a step. `experts` and
   // everything in `context` outlive it.
   Forward(const ForwardContext& context, const MoeLayerParts& experts);
+  Forward(const Forward&) = delete;  // its parts point into it
+  Forward& operator=(const Forward&) = delete;
 
   // Writes the batch's keys and values and returns logits [logit_rows, V], valid until the next
   // call. `step_timeout_ms` bounds each wait for the experts' results. Errors: of
@@ -27,11 +29,25 @@ class Forward {
   const float* run(const Batch& batch, int64_t step_timeout_ms);
 
   const LoadStats& load_stats() const { return moe_.load_stats(); }
+  // Since it was made.
+  const StageTimes& stage_times() const { return stages_; }
 
  private:
   void layer(int l, const Batch& batch, int64_t step_timeout_ms);
+  void embed(const Batch& batch);
+  void attend(int l, const LayerWeights& w, const Batch& batch);
+  void dense(const LayerWeights& w, const Batch& batch);
+  void norm(const Buffer& x, const std::vector<float>& weight, int64_t num_rows, Buffer& out);
   const float* logits(const Batch& batch);
 
+  ForwardContext with_own_parts(ForwardContext context) {
+    context.linear = &linear_;
+    context.stages = &stages_;
+    return context;
+  }
+
+  StageTimes stages_;
+  Linear linear_;
   ForwardContext context_;
   RopeTables rope_;
   GroupedQueryAttention grouped_;

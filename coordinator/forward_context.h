@@ -7,6 +7,10 @@
 #include "base/buffer.h"
 #include "coordinator/batch.h"
 #include "coordinator/kv_cache.h"
+#include "coordinator/linear.h"
+#include "coordinator/route_observer.h"
+#include "coordinator/route_override.h"
+#include "coordinator/stage_times.h"
 #include "coordinator/weights.h"
 #include "kernels/ops.h"
 #include "model/config.h"
@@ -19,7 +23,11 @@ struct ForwardContext {
   KvCache* cache = nullptr;
   Ops* ops = nullptr;
   Stream* stream = nullptr;
-  int64_t max_tokens = 0;  // largest T of a step
+  int64_t max_tokens = 0;             // largest T of a step
+  RouteOverride* routing = nullptr;   // may be null: the model's own choice
+  RouteObserver* observer = nullptr;  // may be null
+  Linear* linear = nullptr;           // Forward's own
+  StageTimes* stages = nullptr;       // Forward's own
 };
 
 // Memory for `count` floats.

@@ -50,27 +50,19 @@ void LatentAttention::make_queries(const LatentWeights& w, const float* normed,
   Ops& ops = *context_.ops;
   const float* source = normed;
   int64_t source_width = context_.config->hidden_size;
+  Linear& linear = *context_.linear;
+  linear.read(source, num_tokens, source_width, source_width);
   if (a.q_lora_rank > 0) {
-    ops.matmul({.x = normed,
-                .weight = w.q_a.view,
-                .bias = data_or_null(w.q_a_bias),
-                .out = q_a_.as<float>(),
-                .num_tokens = num_tokens,
-                .x_stride = source_width,
-                .out_stride = a.q_lora_rank},
-               *context_.stream);
+    linear.multiply(w.q_a.view, w.q_a_bias, q_a_.as<float>());
     norm(q_a_, w.q_a_norm, num_tokens, a.q_lora_rank);
     source = q_a_.as<float>();
     source_width = a.q_lora_rank;
+    linear.read(source, num_tokens, source_width, source_width);
   }
   const int64_t nope_width = heads_ * a.qk_nope_head_dim, q_width = heads_ * key_dim_;
-  ops.matmul({.x = source,
-              .weight = w.q_nope.view,
-              .out = q_nope_.as<float>(),
-              .num_tokens = num_tokens,
-              .x_stride = source_width,
-              .out_stride = nope_width},
-             *context_.stream);
+  linear.multiply(w.q_nope.view, q_nope_.as<float>());
+  // Writes the rotary parts where they belong.
+  linear.multiply_heads(w.q_rope.view, heads_, {q_.as<float>() + latent_dim_, q_width, key_dim_});
   ops.batched_matmul({.x = q_nope_.as<float>(),
                       .weight = w.k_up.view,
                       .out = q_.as<float>(),
@@ -81,30 +73,14 @@ void LatentAttention::make_queries(const LatentWeights& w, const float* normed,
                       .out_stride = q_width,
                       .out_head_stride = key_dim_},
                      *context_.stream);
-  // Every head reads the same source: a head stride of 0 writes the rotary parts where they belong.
-  ops.batched_matmul({.x = source,
-                      .weight = w.q_rope.view,
-                      .out = q_.as<float>() + latent_dim_,
-                      .num_tokens = num_tokens,
-                      .num_heads = heads_,
-                      .x_stride = source_width,
-                      .x_head_stride = 0,
-                      .out_stride = q_width,
-                      .out_head_stride = key_dim_},
-                     *context_.stream);
   rope.rotate(q_.as<float>() + latent_dim_, num_tokens, heads_, q_width, key_dim_);
 }
 
 void LatentAttention::make_latent_row(const LatentWeights& w, const float* normed,
                                       const RopeTables& rope, int64_t num_tokens) {
-  context_.ops->matmul({.x = normed,
-                        .weight = w.kv_a.view,
-                        .bias = data_or_null(w.kv_a_bias),
-                        .out = row_.as<float>(),
-                        .num_tokens = num_tokens,
-                        .x_stride = context_.config->hidden_size,
-                        .out_stride = key_dim_},
-                       *context_.stream);
+  const int64_t width = context_.config->hidden_size;
+  context_.linear->read(normed, num_tokens, width, width);
+  context_.linear->multiply(w.kv_a.view, w.kv_a_bias, row_.as<float>());
   norm(row_, w.kv_a_norm, num_tokens, key_dim_);
   rope.rotate(row_.as<float>() + latent_dim_, num_tokens, 1, key_dim_, key_dim_);
 }
@@ -145,14 +121,8 @@ void LatentAttention::project_out(const LatentWeights& w, int64_t num_tokens, fl
                                 .out_stride = heads_ * value_dim,
                                 .out_head_stride = value_dim},
                                *context_.stream);
-  context_.ops->matmul({.x = values_.as<float>(),
-                        .weight = w.o.view,
-                        .bias = data_or_null(w.o_bias),
-                        .out = projected_.as<float>(),
-                        .num_tokens = num_tokens,
-                        .x_stride = heads_ * value_dim,
-                        .out_stride = width},
-                       *context_.stream);
+  context_.linear->read(values_.as<float>(), num_tokens, heads_ * value_dim, heads_ * value_dim);
+  context_.linear->multiply(w.o.view, w.o_bias, projected_.as<float>());
   context_.ops->add({.x = hidden, .other = projected_.as<float>(), .count = num_tokens * width},
                     *context_.stream);
 }

@@ -44,23 +44,48 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
                    float* hidden) {
   const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
   const int64_t tokens = batch.num_tokens();
-  route(layer, batch, normed);
-  const std::span<const int32_t> ids(expert_ids_.as<int32_t>(),
-                                     static_cast<size_t>(tokens * top_k_));
-  plan_dispatch({.layer = layer, .num_tokens = tokens, .top_k = top_k_, .expert_ids = ids},
-                *parts_.placement, plan_);
+  StageTimes& stages = *context_.stages;
+  {
+    const StageTimer timer(stages, Stage::kRouter);
+    route(layer, batch, normed);
+  }
+  {
+    const StageTimer timer(stages, Stage::kDispatch);
+    dispatch(layer, normed, tokens);
+  }
+  {
+    const StageTimer timer(stages, Stage::kShared);
+    run_shared(w, normed, tokens);
+  }
+  {
+    const StageTimer timer(stages, Stage::kExperts);
+    parts_.exchange->run_local(*context_.stream);
+  }
+  ExpertResults results;
+  {
+    const StageTimer timer(stages, Stage::kWait);
+    results = parts_.exchange->finish(deadline, *context_.stream);
+  }
+  const StageTimer timer(stages, Stage::kCombine);
+  combine(results, w, tokens, hidden);
+}
+
+std::span<int32_t> MoeLayer::choice(int64_t num_tokens) {
+  return {expert_ids_.as<int32_t>(), static_cast<size_t>(num_tokens * top_k_)};
+}
+
+void MoeLayer::dispatch(int layer, const float* normed, int64_t num_tokens) {
+  plan_dispatch(
+      {.layer = layer, .num_tokens = num_tokens, .top_k = top_k_, .expert_ids = choice(num_tokens)},
+      *parts_.placement, plan_);
   parts_.exchange->begin({.layer = layer,
-                          .tokens = expert_rows(normed, tokens),
-                          .num_tokens = tokens,
+                          .tokens = expert_rows(normed, num_tokens),
+                          .num_tokens = num_tokens,
                           .row_begin = plan_.row_begin,
                           .row_token = plan_.row_token,
                           .pair_begin = plan_.pair_begin,
                           .slot = plan_.slot},
                          *context_.stream);
-  run_shared(w, normed, tokens);
-  parts_.exchange->run_local(*context_.stream);
-  stats_.add(layer, ids);
-  combine(parts_.exchange->finish(deadline, *context_.stream), w, tokens, hidden);
 }
 
 // Quantised once a layer: what travels is what every rank multiplies.
@@ -94,6 +119,11 @@ void MoeLayer::route(int layer, const Batch& batch, const float* normed) {
                       *context_.stream);
   context_.stream->synchronize();
   check_choice(layer, batch);
+  const std::span<int32_t> ids = choice(batch.num_tokens());
+  const std::span<float> weights(weights_.as<float>(), ids.size());
+  if (context_.routing != nullptr) context_.routing->choose(layer, batch, ids, weights);
+  if (context_.observer != nullptr) context_.observer->on_routes(layer, batch, ids, weights);
+  stats_.add(layer, ids);
 }
 
 void MoeLayer::check_choice(int layer, const Batch& batch) const {

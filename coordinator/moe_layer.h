@@ -29,6 +29,9 @@ class MoeLayer {
   const LoadStats& load_stats() const { return stats_; }
 
  private:
+  // [T, K] of this call.
+  std::span<int32_t> choice(int64_t num_tokens);
+  void dispatch(int layer, const float* normed, int64_t num_tokens);
   TokenRows expert_rows(const float* normed, int64_t num_tokens);
   void route(int layer, const Batch& batch, const float* normed);
   void check_choice(int layer, const Batch& batch) const;

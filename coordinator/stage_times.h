@@ -1,0 +1,54 @@
+// Where a step's time goes, by stage, added up over steps and layers.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace colibri {
+
+enum class Stage : uint8_t {
+  kEmbed,      // embedding rows, rotary angles
+  kAttention,  // norm, projections, cache, attention, output projection
+  kDenseMlp,   // feed-forward of layers without experts
+  kRouter,     // norm, router product, choice
+  kDispatch,   // plan, quantising rows, posting messages
+  kShared,     // shared expert
+  kExperts,    // the coordinator's own slots
+  kWait,       // for other ranks' results
+  kCombine,    // weighing and adding
+  kHead,       // final norm, logits
+};
+inline constexpr size_t kNumStages = 10;
+const char* to_string(Stage stage);
+
+class StageTimes {
+ public:
+  void add(Stage stage, double us) { us_[static_cast<size_t>(stage)] += us; }
+  double us(Stage stage) const { return us_[static_cast<size_t>(stage)]; }
+
+ private:
+  std::array<double, kNumStages> us_{};
+};
+
+// Adds the time it lives to a stage. The work must be done when it ends: on a device the caller
+// synchronises first.
+class StageTimer {
+ public:
+  StageTimer(StageTimes& times, Stage stage)
+      : times_(times), stage_(stage), start_(std::chrono::steady_clock::now()) {}
+  ~StageTimer() {
+    const auto took = std::chrono::steady_clock::now() - start_;
+    times_.add(stage_, std::chrono::duration<double, std::micro>(took).count());
+  }
+  StageTimer(const StageTimer&) = delete;
+  StageTimer& operator=(const StageTimer&) = delete;
+
+ private:
+  StageTimes& times_;
+  Stage stage_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace colibri
