@@ -49,7 +49,8 @@ OwnedMatrix make_matrix(DType dtype, int64_t rows, int64_t cols) {
   return made;
 }
 
-// Of each head's `per_head` rows takes [skip, skip + take): heads * take rows.
+// Of each head's `per_head` rows takes [skip, skip + take): heads * take rows. Of a q8 or q4 matrix
+// all three are multiples of kPanelRows (model_shape() sees to it).
 OwnedMatrix take_head_rows(const OwnedMatrix& all, int64_t per_head, int64_t skip, int64_t take) {
   const int64_t heads = all.view.rows / per_head;
   OwnedMatrix part = make_matrix(all.view.dtype, heads * take, all.view.cols);

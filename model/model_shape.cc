@@ -18,6 +18,17 @@ int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightForma
   return matrix_bytes(kept, shape.rows, shape.cols);
 }
 
+// A q8 or q4 query projection is cut into its heads' parts along panels of kPanelRows rows.
+void check_latent_heads(const ModelConfig& config, const WeightFormats& formats) {
+  const AttentionConfig& a = config.attention;
+  const DType kept = kept_dtype(TensorRole::kLatentQB, config.checkpoint_dtype, formats);
+  if (a.kind != AttentionKind::kLatent || !is_quantised(kept)) return;
+  if (a.qk_nope_head_dim % kPanelRows == 0 && a.qk_rope_head_dim % kPanelRows == 0) return;
+  fail(ErrorKind::kInput, "qk_nope_head_dim ", a.qk_nope_head_dim, " and qk_rope_head_dim ",
+       a.qk_rope_head_dim, " cannot be cut out of a ", to_string(kept),
+       " projection, which wants multiples of ", kPanelRows, "; use --dense-weights bf16");
+}
+
 int64_t kv_values_per_token(const ModelConfig& config) {
   const AttentionConfig& a = config.attention;
   const int64_t per_layer = a.kind == AttentionKind::kLatent ? a.kv_lora_rank + a.qk_rope_head_dim
@@ -42,6 +53,7 @@ std::string shape_fingerprint(const ModelConfig& config) {
 }  // namespace
 
 ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, DType kv_dtype) {
+  check_latent_heads(config, formats);
   ModelShape shape;
   shape.family = config.family;
   shape.fingerprint = shape_fingerprint(config);
