@@ -1,10 +1,13 @@
 #include "model/checkpoint.h"
 
+#include "model/checkpoint_files.h"
+#include "model/container.h"
 #include "model/tensor_source.h"
 
 namespace colibri {
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  if (is_container_file(path)) return Checkpoint(open_container(path));
   return Checkpoint(open_model_directory(path));
 }
 

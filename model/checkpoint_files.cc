@@ -1,10 +1,12 @@
 #include "model/checkpoint_files.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 
 #include "base/error.h"
+#include "model/container_format.h"
 #include "model/json_events.h"
 #include "model/printable.h"
 #include "model/small_file.h"
@@ -172,17 +174,27 @@ WeightFiles read_index(const fs::path& dir) {
 
 }  // namespace
 
+bool is_container_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  if (path.string().ends_with(".colibri")) return true;
+  std::string first(8, '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), 8);
+  return has_container_magic(first);
+}
+
 void require_model_directory(const fs::path& dir) {
   std::error_code error;
   if (fs::is_directory(dir, error)) return;
   const std::string text = dir.string();
   if (fs::exists(dir, error)) {
-    if (text.ends_with(".colibri")) {
-      fail(ErrorKind::kUnsupported, text,
-           ": .colibri files are not supported yet; give the Hugging "
-           "Face directory");
-    }
-    fail(ErrorKind::kInput, text, ": a file, want a Hugging Face model directory");
+    fail(ErrorKind::kInput, text,
+         ": a file, want a Hugging Face model directory or a .colibri file");
+  }
+  if (text.ends_with(".colibri")) {
+    const bool is_begun = fs::exists(text + ".partial", error);
+    fail(ErrorKind::kEnvironment, text, ": no such file",
+         is_begun ? "; its conversion is not finished: run the same `colibri convert` again" : "");
   }
   if (looks_like_hub_name(text)) {
     const std::string name = text.substr(text.find('/') + 1);

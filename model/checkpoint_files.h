@@ -15,8 +15,11 @@ struct WeightFiles {
   std::vector<std::pair<std::string, int>> weight_map;
 };
 
+// Whether `path` is a file that is named .colibri, or begins like one.
+bool is_container_file(const std::filesystem::path& path);
+
 // Fails unless `dir` is a directory: kEnvironment with the command that downloads it for an
-// org/name, kUnsupported for a .colibri file.
+// org/name, kInput for a file.
 void require_model_directory(const std::filesystem::path& dir);
 
 // The files that the text of a model.safetensors.index.json names, as paths in `dir`; touches no

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,12 @@ struct ModelConfig {
   RouterConfig router;
   int64_t shared_width = 0;  // 0: no shared expert
   bool shared_gate = false;  // sigmoid(g x) on the shared expert
-  // What dtype or torch_dtype says; Checkpoint::open puts the experts' stored type here.
+  // What dtype or torch_dtype says, kF8E4M3 when quantization_config says so; Checkpoint::open puts
+  // the experts' stored type here.
   DType checkpoint_dtype = DType::kBF16;
+  // Of a .colibri file: stored types of projections, dense MLPs and head, and of embeddings. Empty:
+  // checkpoint_dtype, as in a Hugging Face directory.
+  std::optional<DType> dense_dtype, wide_dtype;
   std::vector<int32_t> eos_ids;  // from config.json; generation_config.json wins
   int32_t bos_id = -1;
 

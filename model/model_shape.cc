@@ -7,9 +7,19 @@
 namespace colibri {
 namespace {
 
+DType stored_dtype(const ModelConfig& config, TensorRole role) {
+  if (role == TensorRole::kEmbedding || role == TensorRole::kLatentKvB) {
+    return config.wide_dtype.value_or(config.checkpoint_dtype);
+  }
+  for (const TensorRole expert : kExpertRoles) {
+    if (role == expert) return config.checkpoint_dtype;
+  }
+  return config.dense_dtype.value_or(config.checkpoint_dtype);
+}
+
 int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightFormats& formats) {
   const WantedShape shape = wanted_shape(config, role);
-  const DType kept = kept_dtype(role, config.checkpoint_dtype, formats);
+  const DType kept = kept_dtype(role, stored_dtype(config, role), formats);
   if (is_quantised(kept) && shape.cols % kGroup != 0) {
     fail(ErrorKind::kInput, to_string(role), " is [", shape.rows, ", ", shape.cols,
          "]: its rows cannot be ", to_string(kept), ", which wants a multiple of ", kGroup,
@@ -21,7 +31,8 @@ int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightForma
 // A q8 or q4 query projection is cut into its heads' parts along panels of kPanelRows rows.
 void check_latent_heads(const ModelConfig& config, const WeightFormats& formats) {
   const AttentionConfig& a = config.attention;
-  const DType kept = kept_dtype(TensorRole::kLatentQB, config.checkpoint_dtype, formats);
+  const DType kept =
+      kept_dtype(TensorRole::kLatentQB, stored_dtype(config, TensorRole::kLatentQB), formats);
   if (a.kind != AttentionKind::kLatent || !is_quantised(kept)) return;
   if (a.qk_nope_head_dim % kPanelRows == 0 && a.qk_rope_head_dim % kPanelRows == 0) return;
   fail(ErrorKind::kInput, "qk_nope_head_dim ", a.qk_nope_head_dim, " and qk_rope_head_dim ",

@@ -63,6 +63,17 @@ WeightFormat parse_format(const char* option, const std::string& text) {
   fail(ErrorKind::kInput, option, " is '", text, "', want auto, f32, bf16, q8 or q4");
 }
 
+// Packed weights are what they are: going over to another form would add its error to theirs.
+void check_stays(TensorRole role, DType stored, const WeightFormats& formats) {
+  const WeightFormat asked = is_expert(role) ? formats.experts : formats.dense;
+  if (asked == WeightFormat::kAsStored || to_string(asked) == std::string(to_string(stored))) {
+    return;
+  }
+  fail(ErrorKind::kUnsupported, to_string(role), " is stored as ", to_string(stored), " and ",
+       is_expert(role) ? "--weights" : "--dense-weights", " asks for ", to_string(asked),
+       ": leave it auto, or convert the original model to ", to_string(asked));
+}
+
 bool is_wide(WeightFormat format) {
   return format == WeightFormat::kF32 || format == WeightFormat::kBF16;
 }
@@ -97,7 +108,10 @@ WeightFormats parse_weight_formats(const std::string& weights, const std::string
 
 DType kept_dtype(TensorRole role, DType stored, const WeightFormats& formats) {
   if (is_kept_f32(role)) return DType::kF32;
-  if (is_quantised(stored)) return stored;
+  if (is_quantised(stored)) {
+    check_stays(role, stored, formats);
+    return stored;
+  }
   const bool stays_wide = role == TensorRole::kEmbedding || role == TensorRole::kLatentKvB;
   switch (is_expert(role) ? formats.experts : formats.dense) {
     case WeightFormat::kF32:

@@ -25,7 +25,8 @@ struct WeightFormats {
 WeightFormats parse_weight_formats(const std::string& weights, const std::string& dense);
 
 // The element type a stored tensor has in memory. Norms, biases and routers are f32; embeddings and
-// kv_b_proj are never q8 or q4. A stored q8 or q4 stays what it is.
+// kv_b_proj are never q8 or q4. A stored q8 or q4 stays what it is; kUnsupported when `formats`
+// ask for another.
 DType kept_dtype(TensorRole role, DType stored, const WeightFormats& formats);
 
 }  // namespace colibri
