@@ -1,0 +1,164 @@
+#include "coordinator/scorer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "coordinator/exchange.h"
+#include "tests/support/expect_error.h"
+#include "tests/worker/shard_rig.h"
+
+namespace colibri {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+TEST(LogProbabilityTest, IsTheLogitMinusTheLogOfTheSumOfExponentials) {
+  const std::vector<float> logits = {0, 1, 2};
+  const double sum = 1 + std::exp(1.0) + std::exp(2.0);
+  EXPECT_DOUBLE_EQ(log_probability(logits, 0), -std::log(sum));
+  EXPECT_DOUBLE_EQ(log_probability(logits, 2), 2 - std::log(sum));
+}
+
+TEST(LogProbabilityTest, LargeLogitsDoNotOverflow) {
+  EXPECT_DOUBLE_EQ(log_probability(std::vector<float>{3e38f, 3e38f}, 1), -std::log(2.0));
+}
+
+TEST(LogProbabilityTest, LogitsThatAreNotFiniteAreAnError) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_ERROR(log_probability(std::vector<float>{0, nan}, 0), kInput, "not finite");
+  EXPECT_ERROR(log_probability(std::vector<float>{nan, 0}, 1), kInput, "not finite");
+  EXPECT_ERROR(log_probability(std::vector<float>{0, INFINITY}, 0), kInput, "not finite");
+}
+
+// The tiny model on one rank: V = 10, two pages of 64 positions.
+class ScorerTest : public testing::Test {
+ protected:
+  ScorerTest()
+      : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
+        shard_(rig_.load(placement_, 0, 256)),
+        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, [](uint64_t) {})),
+        cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 2),
+        exchange_(make_exchange({.local = shard_.get(),
+                                 .ops = &rig_.ops(),
+                                 .hidden_size = rig_.config().hidden_size,
+                                 .num_layers = rig_.config().num_layers,
+                                 .max_tokens = 128,
+                                 .top_k = 2})),
+        forward_({.config = &rig_.config(),
+                  .weights = &weights_,
+                  .cache = &cache_,
+                  .ops = &rig_.ops(),
+                  .stream = &rig_.stream(),
+                  .max_tokens = 128},
+                 {.placement = &placement_, .exchange = exchange_.get()}) {}
+
+  Scorer scorer(int64_t chunk = 128) {
+    return Scorer(forward_, cache_, {.vocab_size = 10, .max_context = 100, .chunk = chunk});
+  }
+
+  // Different tokens of the vocabulary, many of them.
+  static Ids text(size_t count, int32_t seed = 1) {
+    Ids ids;
+    for (size_t i = 0; i < count; ++i) {
+      ids.push_back(static_cast<int32_t>((i * 7 + static_cast<size_t>(seed) * 3 + i / 5) % 10));
+    }
+    return ids;
+  }
+
+  // log p of the last `count` ids, the whole read anew.
+  std::vector<double> reread(const Ids& ids, size_t count) {
+    std::vector<double> all;
+    scorer().score_text(ids, [&](double log_p) { all.push_back(log_p); });
+    return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
+  }
+
+  ShardRig rig_;
+  Placement placement_;
+  std::unique_ptr<ExpertShard> shard_;
+  CoordinatorWeights weights_;
+  KvCache cache_;
+  std::unique_ptr<ExpertExchange> exchange_;
+  Forward forward_;
+};
+
+Ids operator+(Ids first, const Ids& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+TEST_F(ScorerTest, ContinuationScoresAreThoseOfReadingAllAnewBitForBit) {
+  const Ids document = text(61), continuation = text(9, 4);  // over the edge of a page
+  Scorer s = scorer();
+  s.read_document(document);
+  const auto scores = s.score(continuation);
+  s.read_document(text(1));  // its pages are free for the other reader
+  Scorer other = scorer();
+  std::vector<double> all;
+  other.score_text(document + continuation, [&](double log_p) { all.push_back(log_p); });
+  EXPECT_EQ(scores, std::vector<double>(all.end() - 9, all.end()));
+}
+
+TEST_F(ScorerTest, OrderOfContinuationsChangesNothing) {
+  const Ids first = text(20, 2), second = text(5, 3), third = {4};
+  Scorer s = scorer();
+  s.read_document(text(50));
+  const auto a = s.score(first), b = s.score(second), c = s.score(third);
+  EXPECT_EQ(s.score(third), c);
+  EXPECT_EQ(s.score(second), b);
+  EXPECT_EQ(s.score(first), a);
+}
+
+TEST_F(ScorerTest, ChunkChangesNothing) {
+  const Ids document = text(70), continuation = text(8, 5);
+  std::vector<std::vector<double>> scores;
+  for (const int64_t chunk : {1, 3, 64, 128}) {
+    Scorer s = scorer(chunk);
+    s.read_document(document);
+    scores.push_back(s.score(continuation));
+  }
+  for (const auto& other : scores) EXPECT_EQ(other, scores.front());
+}
+
+TEST_F(ScorerTest, ProbabilitiesOfAllOneTokenContinuationsAddUpToOne) {
+  Scorer s = scorer();
+  s.read_document(text(7));
+  double sum = 0;
+  for (int32_t id = 0; id < 10; ++id) sum += std::exp(s.score(Ids{id}).front());
+  EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+TEST_F(ScorerTest, TextScoresLeaveOutTheFirstTokenAndMatchShorterTexts) {
+  const Ids whole = text(30);
+  const auto all = reread(whole, 29);
+  const auto head = reread(text(12), 11);
+  EXPECT_EQ(head, std::vector<double>(all.begin(), all.begin() + 11));
+}
+
+TEST_F(ScorerTest, PagesAreGivenBack) {
+  {
+    Scorer s = scorer();
+    s.read_document(text(70));
+    EXPECT_EQ(cache_.num_free_pages(), 0);
+  }
+  EXPECT_EQ(cache_.num_free_pages(), 2);
+}
+
+TEST_F(ScorerTest, WhatCannotBeScoredIsNamed) {
+  Scorer s = scorer();
+  const auto ignore = [](double) {};
+  EXPECT_ERROR(s.read_document({}), kInput, "the document is empty");
+  EXPECT_ERROR(s.read_document(text(101)), kInput,
+               "the document ends at token 101, want at most 100");
+  EXPECT_ERROR(s.read_document(Ids{1, 10}), kInput, "token id 10 outside the vocabulary");
+  EXPECT_ERROR(s.score_text(Ids{1}, ignore), kInput, "at least two");
+  s.read_document(text(98));
+  EXPECT_ERROR(s.score({}), kInput, "the continuation is empty");
+  EXPECT_ERROR(s.score(text(3)), kInput, "the continuation ends at token 101");
+  EXPECT_ERROR(s.score(Ids{-1}), kInput, "token id -1");
+  EXPECT_EQ(s.score(text(2)).size(), 2u);
+}
+
+}  // namespace
+}  // namespace colibri
