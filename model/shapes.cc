@@ -7,8 +7,13 @@ namespace colibri {
 namespace {
 
 // As config.json would say it, so that one reader makes every ModelConfig.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kShapes{
-    {{"olmoe-1b-7b", R"({"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024,
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kShapes{
+    {{"demo", R"({"model_type": "qwen3_moe", "hidden_size": 192, "intermediate_size": 768,
+        "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 32,
+        "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 128,
+        "norm_topk_prob": true, "tie_word_embeddings": true, "vocab_size": 1536,
+        "max_position_embeddings": 2048, "rope_theta": 10000.0})"},
+     {"olmoe-1b-7b", R"({"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024,
         "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16,
         "num_experts": 64, "num_experts_per_tok": 8, "vocab_size": 50304, "rms_norm_eps": 1e-5,
         "max_position_embeddings": 4096, "rope_theta": 10000.0})"},
