@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/checkpoint.h"
 #include "model/printable.h"
 
 namespace colibri {
@@ -90,23 +91,45 @@ void mark_generic_keys(JsonFields& fields) {
                          "diversity_penalty"});
 }
 
-void refuse_quantised(JsonFields& fields) {
+// The one quantised form of released files that is read: FP8 with a scale a block.
+constexpr const char* kReadForm =
+    "quantised checkpoints are read when quant_method is fp8, fmt e4m3, activation_scheme dynamic "
+    "and weight_block_size [128, 128]; else use the unquantised release of the model";
+
+void want_word(JsonFields& fields, std::string_view key, const std::string& only) {
+  if (fields.has(key) && fields.string_or(key, only) != only) fields.unsupported(key, kReadForm);
+  fields.without_effect({key});
+}
+
+// True when quantization_config describes such FP8 weights, false when there is none; every other
+// form is refused. Which tensors are FP8 is said by the files; here the keys need only make sense.
+bool read_fp8_form(JsonFields& fields) {
   const JsonValue* value = fields.find("quantization_config");
-  if (value == nullptr || value->kind == JsonKind::kNull) return;
-  const JsonValue* method = value->find("quant_method");
-  const std::string name = method != nullptr && method->kind == JsonKind::kString
-                               ? printable(method->text, 40)
-                               : "not named";
-  if (name == "fp8") {
-    fields.unsupported("quantization_config",
-                       "FP8 checkpoints are not supported yet; use a bf16 release of the model");
+  if (value == nullptr || value->kind == JsonKind::kNull) return false;
+  JsonFields form(*value, fields.where() + ": quantization_config");
+  if (form.string_or("quant_method", "") != "fp8") form.unsupported("quant_method", kReadForm);
+  want_word(form, "fmt", "e4m3");
+  want_word(form, "activation_scheme", "dynamic");
+  want_word(form, "expert_dtype", "fp8");
+  const std::vector<int64_t> block = form.ints("weight_block_size", kSizeRange);
+  if (block != std::vector<int64_t>{kScaleBlock, kScaleBlock}) {
+    std::string got;
+    for (const int64_t size : block) got += (got.empty() ? "" : ", ") + std::to_string(size);
+    fail(ErrorKind::kUnsupported, form.where(), ": weight_block_size is ",
+         block.empty() ? "absent or null" : "[" + got + "]", ": ", kReadForm);
   }
-  fields.unsupported("quantization_config", "quantised checkpoints (quant_method " + name +
-                                                ") are not supported; use the unquantised release");
+  if (!form.strings("modules_to_convert").empty()) {
+    form.unsupported("modules_to_convert", "more than the projections in FP8 is not supported");
+  }
+  form.strings("modules_to_not_convert");
+  form.strings("ignored_layers");
+  // How activations are rounded elsewhere, and how the scales were chosen: their type is checked.
+  form.without_effect({"scale_fmt", "dequantize"});
+  form.refuse_unread();
+  return true;
 }
 
 void refuse_other_architectures(JsonFields& fields) {
-  refuse_quantised(fields);
   if (fields.bool_or("is_encoder_decoder", false)) {
     fields.unsupported("is_encoder_decoder", "only decoders are supported");
   }
@@ -134,9 +157,9 @@ DType read_dtype(JsonFields& fields) {
   if (name == "float32" || name == "float") return DType::kF32;
   if (name == "bfloat16") return DType::kBF16;
   if (name == "float16" || name == "half") return DType::kF16;
-  fields.unsupported(key, name.starts_with("float8")
-                              ? "FP8 checkpoints are not supported yet"
-                              : "weights here are float32, bfloat16 or float16");
+  fields.unsupported(key,
+                     "weights here are float32, bfloat16 or float16, and FP8 ones are described by "
+                     "quantization_config");
 }
 
 // Absent ids are none: transformers takes those of its class for no generation.
@@ -178,6 +201,7 @@ void read_common(JsonFields& fields, const ClassDefaults& defaults, ModelConfig&
       fields.int_or("max_position_embeddings", defaults.max_positions, {1, (int64_t{1} << 31) - 1});
   config.tied_embeddings = fields.bool_or("tie_word_embeddings", false);
   config.checkpoint_dtype = read_dtype(fields);
+  if (read_fp8_form(fields)) config.checkpoint_dtype = DType::kF8E4M3;
   read_special_ids(fields, config);
   read_heads(fields, defaults, config);
   mark_generic_keys(fields);

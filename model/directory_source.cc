@@ -112,7 +112,7 @@ class DirectorySource : public TensorSource {
             .dtype = entry.type->dtype,
             .rows = place.rows,
             .cols = place.cols,
-            .scales = {}};
+            .scales = place.scales};
   }
 
   void read(int file_idx, uint64_t offset_bytes, uint64_t size_bytes, void* into) const override {

@@ -20,7 +20,7 @@ inline constexpr int kMaxTensorRank = 8;
 struct StoredType {
   std::string_view name;
   int bits = 0;
-  bool is_weight = false;     // usable as a weight: F32, BF16, F16
+  bool is_weight = false;     // usable as a weight: F32, BF16, F16, F8_E4M3
   DType dtype = DType::kF32;  // of a weight
 };
 // Null for a name the format does not have.

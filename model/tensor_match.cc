@@ -36,6 +36,7 @@ size_t common_ends(std::string_view a, std::string_view b) {
 
 // Which key of config.json would have asked for a tensor that nobody asked for.
 const char* contradicted_key(std::string_view name) {
+  if (name.ends_with(kScaleSuffix)) return "; it scales no FP8 weight in use";
   const bool is_attention = name.find(".self_attn.") != std::string_view::npos;
   if (is_attention && name.ends_with(".bias")) {
     return "; config.json says there are no such biases (attention_bias, qkv_bias)";
@@ -63,6 +64,7 @@ class Matcher {
     }
     for (int layer = 0; layer < config_.num_layers; ++layer) match_layer(layer);
     account_for_rest();
+    check_form_is_used();
     return std::move(match_);
   }
 
@@ -150,8 +152,8 @@ class Matcher {
       for (const TensorRole role : kExpertRoles) {
         const WantedShape wanted = wanted_shape(config_, role);
         const EntryIdx at = require(split_expert_name(naming, role, layer, expert), wanted, role);
-        match_.expert_bytes += entry(at).size_bytes;
-        place_whole({role, layer, expert}, at, wanted);
+        const BlockScales scales = place_whole({role, layer, expert}, at, wanted);
+        match_.expert_bytes += entry(at).size_bytes + scales.size_bytes;
       }
     }
   }
@@ -177,6 +179,7 @@ class Matcher {
     const EntryIdx at = found->second;
     if (entry(at).dims != dims) fail_shape(at, dims);
     use(at);
+    if (is_fp8(at)) check_fp8(at, role);
     return at;
   }
 
@@ -193,6 +196,10 @@ class Matcher {
       }
       fail_shape(at, wanted);
     }
+    if (is_fp8(at)) {
+      fail(ErrorKind::kUnsupported, path(at), ": tensor \"", name, "\" is of type F8_E4M3: FP8 in ",
+           "packed experts is not supported; want one matrix an expert, as the releases have it");
+    }
     use(at);
     match_.expert_bytes += entry(at).size_bytes;
     return at;
@@ -201,23 +208,77 @@ class Matcher {
   void use(EntryIdx at) {
     const SafetensorsEntry& used = entry(at);
     if (!used.type->is_weight) {
-      const bool is_fp8 = used.type->name.starts_with("F8_");
       fail(ErrorKind::kUnsupported, path(at), ": tensor \"", used.name, "\" is of type ",
-           used.type->name, ": ",
-           is_fp8 ? "FP8 checkpoints are not supported yet" : "this type is not supported",
-           "; want F32, BF16 or F16");
+           used.type->name, ": this type is not supported; want F32, BF16, F16, or F8_E4M3 with ",
+           "block scales");
     }
-    is_used_[static_cast<size_t>(at.file_idx)][static_cast<size_t>(at.entry_idx)] = true;
-    match_.used_bytes += used.size_bytes;
     match_.dtypes.insert(used.type->dtype);
+    count_as_used(at);
+  }
+
+  void count_as_used(EntryIdx at) {
+    is_used_[static_cast<size_t>(at.file_idx)][static_cast<size_t>(at.entry_idx)] = true;
+    match_.used_bytes += entry(at).size_bytes;
     ++match_.num_used_entries;
   }
 
-  void place_whole(const TensorKey& key, EntryIdx at, const WantedShape& wanted) {
+  bool is_fp8(EntryIdx at) const { return entry(at).type->dtype == DType::kF8E4M3; }
+
+  void check_fp8(EntryIdx at, TensorRole role) const {
+    if (!may_be_fp8(role)) {
+      fail(ErrorKind::kUnsupported, path(at), ": tensor \"", entry(at).name, "\" (",
+           to_string(role), ") is of type F8_E4M3; want it in F32, BF16 or F16: only projections, ",
+           "experts and the output head may be FP8");
+    }
+    if (config_.checkpoint_dtype == DType::kF8E4M3) return;
+    fail(ErrorKind::kInput, path(at), ": tensor \"", entry(at).name,
+         "\" is of type F8_E4M3, but config.json has no quantization_config; want the one of the ",
+         "release, with quant_method fp8 and weight_block_size [128, 128]");
+  }
+
+  // The scales of an FP8 weight; none for other types.
+  BlockScales use_scales(EntryIdx weight, const WantedShape& shape) {
+    if (!is_fp8(weight)) return {};
+    const TensorDims wanted = make_dims({(shape.rows + kScaleBlock - 1) / kScaleBlock,
+                                         (shape.cols + kScaleBlock - 1) / kScaleBlock});
+    const std::string name = scale_name(entry(weight).name);
+    const auto found = names_.find(name);
+    if (found == names_.end()) {
+      fail_missing(name, to_string(wanted), "one scale a block of 128 x 128 of an FP8 weight");
+    }
+    const EntryIdx at = found->second;
+    const SafetensorsEntry& scales = entry(at);
+    if (scales.dims != wanted) fail_shape(at, wanted);
+    const DType dtype = scales.type->dtype;
+    if (!scales.type->is_weight || (dtype != DType::kF32 && dtype != DType::kBF16)) {
+      fail(ErrorKind::kUnsupported, path(at), ": tensor \"", name, "\" is of type ",
+           scales.type->name, ": scales of FP8 weights are read in F32 or BF16");
+    }
+    count_as_used(at);
+    return {.file_idx = at.file_idx,
+            .offset_bytes = scales.offset_bytes,
+            .size_bytes = scales.size_bytes,
+            .dtype = dtype,
+            .rows = wanted.size[0],
+            .cols = wanted.size[1]};
+  }
+
+  // Weights that were widened, but whose config.json was not changed, are not what it describes.
+  void check_form_is_used() const {
+    if (config_.checkpoint_dtype != DType::kF8E4M3) return;
+    if (match_.dtypes.count(DType::kF8E4M3) != 0) return;
+    fail(ErrorKind::kInput, where_, ": config.json has a quantization_config of FP8 weights, but ",
+         "no tensor in use is of type F8_E4M3; want the files of that release, or config.json "
+         "without quantization_config");
+  }
+
+  BlockScales place_whole(const TensorKey& key, EntryIdx at, const WantedShape& wanted) {
     if (key.expert >= 0 && !match_.expert_dtype) match_.expert_dtype = entry(at).type->dtype;
+    const BlockScales scales = use_scales(at, wanted);
     match_.places.emplace(pack_key(key),
                           TensorPlace{at.file_idx, at.entry_idx, entry(at).offset_bytes,
-                                      entry(at).size_bytes, wanted.rows, wanted.cols});
+                                      entry(at).size_bytes, wanted.rows, wanted.cols, scales});
+    return scales;
   }
 
   // Part `part_idx` of an entry that is cut into equal matrices.
@@ -228,9 +289,13 @@ class Matcher {
     const uint64_t bytes =
         static_cast<uint64_t>(shape.rows * shape.cols) * size_of(whole.type->dtype);
     match_.places.emplace(pack_key(key),
-                          TensorPlace{at.file_idx, at.entry_idx,
+                          TensorPlace{at.file_idx,
+                                      at.entry_idx,
                                       whole.offset_bytes + static_cast<uint64_t>(part_idx) * bytes,
-                                      bytes, shape.rows, shape.cols});
+                                      bytes,
+                                      shape.rows,
+                                      shape.cols,
+                                      {}});
   }
 
   void account_for_rest() {
@@ -258,7 +323,7 @@ class Matcher {
   bool ignore(const SafetensorsEntry& left, EntryIdx at) {
     if (config_.tied_embeddings && left.name == "lm_head.weight") {
       match_.tied_head =
-          TensorPlace{at.file_idx, at.entry_idx, left.offset_bytes, left.size_bytes, 0, 0};
+          TensorPlace{at.file_idx, at.entry_idx, left.offset_bytes, left.size_bytes, 0, 0, {}};
       match_.ignored.push_back("lm_head.weight: equal to the tied embedding");
       return true;
     }

@@ -48,6 +48,12 @@ std::string packed_expert_name(const MoeNaming& naming, TensorRole role, int lay
 // rotary_emb.inv_freq, an empty tensor. Empty if it may not.
 std::string reason_to_ignore(std::string_view name, bool has_elements, const ModelConfig& config);
 
+// Whether FP8 with block scales is read for this role: projections, experts and the output head.
+bool may_be_fp8(TensorRole role);
+// The tensor that holds an FP8 weight's block scales: "...weight_scale_inv".
+inline constexpr std::string_view kScaleSuffix = "_scale_inv";
+std::string scale_name(std::string_view weight_name);
+
 // Why a tensor of this name cannot be read at all: parts of quantised forms. Empty if it can.
 std::string quantised_form(std::string_view name);
 

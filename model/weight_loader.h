@@ -17,9 +17,12 @@ struct OwnedMatrix {
   MatrixView view;
 };
 
-// Reads `range` into `out` as `kept`: matrix_bytes(kept, rows, cols). `scratch` is reused between
-// calls. Errors: as Checkpoint::read; kInput naming the tensor for a width that q8 or q4 cannot
-// group and for values they cannot hold; kUnsupported for a stored q8 or q4 asked for as another.
+// Reads `range` into `out` as `kept`: matrix_bytes(kept, rows, cols). FP8 values are multiplied by
+// the scale of their block, in f32; then, as all others, rounded to bf16 or quantised. `scratch` is
+// reused between calls and grows to a few MB, or to 16 rows if they are longer. Errors: as
+// Checkpoint::read; kInput naming the tensor for a width that q8 or q4 cannot group, for values
+// they cannot hold, and for FP8 values or scales that are not finite; kUnsupported for a stored q8
+// or q4 asked for as another.
 void load_range(const Checkpoint& checkpoint, const TensorRange& range, DType kept, void* out,
                 Buffer& scratch);
 

@@ -196,8 +196,9 @@ TEST(CheckpointTest, OtherElementTypesAreRefusedByName) {
       find(t, kExpertName).bytes.resize(bytes);
     });
   };
-  retype("F8_E4M3", 32);
-  EXPECT_ERROR(Checkpoint::open(dir.path()), kUnsupported, "FP8 checkpoints are not supported yet");
+  retype("F8_E5M2", 32);
+  EXPECT_ERROR(Checkpoint::open(dir.path()), kUnsupported,
+               "is of type F8_E5M2: this type is not supported");
   retype("I32", 128);
   EXPECT_ERROR(Checkpoint::open(dir.path()), kUnsupported, "is of type I32");
   retype("F16", 64);
@@ -211,8 +212,8 @@ TEST(CheckpointTest, QuantisedFormsAreRefusedWithTheReason) {
       {"scales", "GPTQ and AWQ checkpoints are not supported"},
       {"g_idx", "GPTQ checkpoints are not supported"},
       {"weight_packed", "compressed-tensors checkpoints are not supported"},
-      {"weight_scale", "compressed-tensors) checkpoints are not supported"},
-      {"weight_scale_inv", "FP8 checkpoints are not supported yet"}};
+      {"weight_scale", "and compressed-tensors, are not supported"},
+      {"input_scale", "FP8 with fixed activation scales is not supported"}};
   for (const auto& [suffix, reason] : forms) {
     const TempDir dir;
     write_changed(dir, [name = suffix](Tensors& t) {

@@ -179,13 +179,12 @@ TEST(ConfigTest, WhatIsNotSupportedIsRefusedByName) {
       {"qwen2_moe", R"("num_hidden_layers": 1, "layer_types": ["sliding_attention"])",
        "layer_types"},
       {"qwen3_moe", R"("new_thing": 3)", "unknown key new_thing (3)"},
-      {"deepseek_v3", R"("quantization_config": {"quant_method": "fp8"})",
-       "FP8 checkpoints are not supported yet"},
-      {"qwen3_moe", R"("quantization_config": {"quant_method": "gptq"})", "quant_method gptq"},
+      {"qwen3_moe", R"("quantization_config": {"quant_method": "gptq"})",
+       "quantization_config: quant_method is \"gptq\": quantised checkpoints are read when"},
       {"deepseek_v3", R"("scoring_func": "softmax")", "scoring_func is \"softmax\""},
       {"deepseek_v3", R"("topk_method": "greedy")", "topk_method is \"greedy\""},
       {"deepseek_v3", R"("moe_layer_freq": 2)", "moe_layer_freq is 2"},
-      {"qwen3_moe", R"("torch_dtype": "float8_e4m3fn")", "FP8 checkpoints are not supported yet"},
+      {"qwen3_moe", R"("torch_dtype": "float8_e4m3fn")", "described by quantization_config"},
       {"qwen3_moe", R"("torch_dtype": "int8")", "torch_dtype is \"int8\""},
       {"qwen3_moe", R"("decoder_sparse_step": 100)", "no layer has experts"},
       {"qwen3_moe", R"("text_config": {"a": 1})", "text_config"},
@@ -194,6 +193,64 @@ TEST(ConfigTest, WhatIsNotSupportedIsRefusedByName) {
   for (const Wrong& wrong : cases) {
     SCOPED_TRACE(wrong.keys);
     EXPECT_ERROR(parse(wrong.family, wrong.keys), kUnsupported, wrong.message);
+  }
+}
+
+// quantization_config with these keys.
+std::string fp8(const std::string& keys) { return "\"quantization_config\": {" + keys + "}"; }
+
+TEST(ConfigTest, ReleasedFp8FormsAreRead) {
+  const char* const forms[] = {
+      R"("activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+         "weight_block_size": [128, 128])",
+      R"("quant_method": "fp8", "weight_block_size": [128, 128])",
+      R"("activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+         "scale_fmt": "ue8m0", "weight_block_size": [128, 128])",
+      R"("activation_scheme": "dynamic", "quant_method": "fp8", "weight_block_size": [128, 128],
+         "modules_to_not_convert": ["lm_head", "model.layers.0.mlp.gate"])",
+      R"("quant_method": "fp8", "weight_block_size": [128, 128], "ignored_layers": null)"};
+  for (const char* form : forms) {
+    SCOPED_TRACE(form);
+    EXPECT_EQ(parse("deepseek_v3", fp8(form)).checkpoint_dtype, DType::kF8E4M3);
+  }
+}
+
+TEST(ConfigTest, OtherFp8FormsAreRefusedByName) {
+  const std::pair<const char*, const char*> forms[] = {
+      {R"("quant_method": "fp8")", "weight_block_size is absent"},
+      {R"("quant_method": "fp8", "weight_block_size": null)", "weight_block_size is absent"},
+      {R"("quant_method": "fp8", "weight_block_size": [64, 128])",
+       "weight_block_size is [64, 128]: quantised checkpoints are read when"},
+      {R"("quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e5m2")",
+       "fmt is \"e5m2\""},
+      {R"("quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "static")",
+       "activation_scheme is \"static\""},
+      {R"("quant_method": "fp8", "weight_block_size": [128, 128], "expert_dtype": "fp4")",
+       "expert_dtype is \"fp4\""},
+      {R"("quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_convert": ["x"])",
+       "modules_to_convert is"},
+      {R"("quant_method": "fp8", "weight_block_size": [128, 128], "new_thing": 1)",
+       "quantization_config: unknown key new_thing (1)"},
+      {R"("weight_block_size": [128, 128])", "quant_method is absent"},
+      {R"("quant_method": "compressed-tensors")", "quant_method is \"compressed-tensors\""}};
+  for (const auto& [form, message] : forms) {
+    SCOPED_TRACE(form);
+    EXPECT_ERROR(parse("deepseek_v3", fp8(form)), kUnsupported, message);
+  }
+}
+
+TEST(ConfigTest, MalformedFp8FormsAreWrong) {
+  const std::pair<const char*, const char*> forms[] = {
+      {"\"quantization_config\": 3", "want a JSON object"},
+      {R"("quantization_config": {"quant_method": 8})", "quant_method is 8, want a string"},
+      {R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [128.5, 128]})",
+       "weight_block_size is 128.5"},
+      {R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128],
+          "ignored_layers": [1]})",
+       "ignored_layers"}};
+  for (const auto& [keys, message] : forms) {
+    SCOPED_TRACE(keys);
+    EXPECT_ERROR(parse("deepseek_v3", keys), kInput, message);
   }
 }
 
