@@ -2,12 +2,14 @@
 
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import fp8
 from variant import COMMON, Variant
 
 GAINS = {"lm_head": 2.0, "gate.weight": 2.5, "q_proj": 1.6, "k_proj": 1.6}
@@ -28,6 +30,8 @@ def build_model(variant: Variant, seed: int):
     with torch.no_grad():
         for name in sorted(tensors):
             values = random_tensor(name, tensors[name].shape, variant, generator)
+            if variant.fp8:
+                values = fp8.rounded(name, values, generator)
             tensors[name].copy_(values.to(stored_dtype(name, variant)).float())
     return model
 
@@ -50,7 +54,9 @@ def random_tensor(name, shape, variant, generator):
 
 
 def stored_dtype(name, variant):
-    return torch.float32 if name.endswith(ALWAYS_FLOAT32) else getattr(torch, variant.dtype)
+    """Of FP8 weights: before they are quantised."""
+    is_float32 = name.endswith(ALWAYS_FLOAT32) or (variant.fp8 and fp8.is_fp8(name))
+    return torch.float32 if is_float32 else getattr(torch, variant.dtype)
 
 
 def write_checkpoint(variant: Variant, model, directory: Path):
@@ -61,6 +67,8 @@ def write_checkpoint(variant: Variant, model, directory: Path):
     tensors = named_tensors(variant, model, directory)
     add_extra_tensors(variant, model, tensors)
     tensors = {n: t.to(stored_dtype(n, variant)).contiguous().clone() for n, t in tensors.items()}
+    if variant.fp8:
+        tensors = fp8.released_tensors(tensors)
     write_shards(tensors, directory, variant.num_shards)
     write_json(directory / "config.json", config_json(variant, model.config))
     generation = {"bos_token_id": 1, "eos_token_id": list(variant.eos_ids), "do_sample": False}
@@ -156,6 +164,15 @@ def write_json(path, value):
     # Lists of numbers on one line keep the files short.
     text = re.sub(r"\[\s+([-\d.,e\s]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
     path.write_text(text, encoding="utf-8")
+
+
+def load_variant(variant: Variant, directory: Path):
+    """The checkpoint in f32. FP8 is widened here: the eager arithmetic of transformers takes no scales."""
+    if not variant.fp8:
+        return load_checkpoint(directory)
+    with tempfile.TemporaryDirectory() as wide:
+        fp8.write_widened(directory, Path(wide))
+        return load_checkpoint(Path(wide))
 
 
 def load_checkpoint(directory: Path, expect_complete=True):

@@ -71,7 +71,7 @@ def make_variant(variant):
     directory = MODELS / variant.name
     seed = best_seed(variant)
     checkpoint.write_checkpoint(variant, checkpoint.build_model(variant, seed), directory)
-    model, info = checkpoint.load_checkpoint(directory)
+    model, info = checkpoint.load_variant(variant, directory)
     values, logits = oracle.expectations(model, random_prompt(variant, seed))
     check(variant, values, model, logits)
     np.save(directory / "logits.npy", logits)

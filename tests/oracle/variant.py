@@ -11,6 +11,7 @@ class Variant:
     covers: list  # words, copied into expected.json
     prompt_tokens: int = 80  # more than 64: attention then spans two tiles
     dtype: str = "float32"  # of the stored tensors
+    fp8: bool = False  # projections in the released FP8 form, the others as dtype says
     num_shards: int = 1
     packed: bool = False  # experts as `gate_up_proj` [E, 2I, H] and `down_proj` [E, H, I]
     legacy: bool = False  # config.json with the keys of transformers 4.x

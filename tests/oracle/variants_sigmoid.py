@@ -1,5 +1,6 @@
 """The variants of the families whose routers use sigmoid scores, a selection bias and groups."""
 
+import fp8
 from variant import Variant
 
 DEEPSEEK_V3 = [
@@ -135,6 +136,53 @@ DEEPSEEK_V3 = [
             "packed experts with 2I = H",
             "no dense layer",
             "tied embeddings",
+        ],
+    ),
+    # Every input width is a multiple of 32, so that q8 and q4 can be made of it; blocks of 128 are
+    # whole and partial in both directions.
+    Variant(
+        name="deepseek_v3_fp8",
+        model_type="deepseek_v3",
+        config={
+            "vocab_size": 96,
+            "hidden_size": 160,
+            "intermediate_size": 192,
+            "moe_intermediate_size": 96,
+            "num_attention_heads": 5,
+            "num_key_value_heads": 5,
+            "q_lora_rank": 64,
+            "kv_lora_rank": 32,
+            "qk_nope_head_dim": 16,
+            "qk_rope_head_dim": 16,
+            "v_head_dim": 32,
+            "n_routed_experts": 8,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 3,
+            "n_group": 4,
+            "topk_group": 2,
+            "first_k_dense_replace": 1,
+            "norm_topk_prob": True,
+            "routed_scaling_factor": 2.5,
+            "rms_norm_eps": 1e-3,
+            "rope_interleave": True,
+            "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        dtype="bfloat16",
+        fp8=True,
+        legacy=True,
+        legacy_extra={
+            "scoring_func": "sigmoid",
+            "topk_method": "noaux_tc",
+            "moe_layer_freq": 1,
+            "num_nextn_predict_layers": 1,
+            "quantization_config": fp8.CONFIG,
+        },
+        extra_tensors=("mtp_layer",),
+        correction_bias=(0.0, 0.5),
+        covers=[
+            "FP8 with block scales, whole and partial blocks",
+            "widths that q8 and q4 can group",
+            "surplus prediction layer in FP8",
         ],
     ),
 ]
