@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_ops.h"
 
+#include "base/quantised.h"
+
 namespace colibri {
 
 // Row operations: a few passes over each row, split by rows.
@@ -7,6 +9,17 @@ namespace colibri {
 void CpuOps::rms_norm(const RmsNorm& a, Stream& stream) {
   run_ranges(host_pool(stream), a.num_rows, 2 * a.width, 1,
              [&](int64_t begin, int64_t end) { kernels_.rms_norm(a, begin, end); });
+}
+
+void CpuOps::quantise_rows(const QuantiseRows& a, Stream& stream) {
+  const int64_t row_bytes = activation_row_bytes(a.width);
+  run_ranges(host_pool(stream), a.num_rows, 2 * a.width, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int8_t* codes = static_cast<int8_t*>(a.out) + row * row_bytes;
+      float* scales = reinterpret_cast<float*>(codes + a.width);
+      kernels_.quantise_groups(a.x + row * a.x_stride, codes, scales, a.width);
+    }
+  });
 }
 
 void CpuOps::rope(const Rope& a, Stream& stream) {

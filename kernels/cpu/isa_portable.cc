@@ -20,6 +20,10 @@ namespace {
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/row_kernels.inc"
 #include "kernels/cpu/attention.inc"
+#include "kernels/cpu/qform.inc"
+#include "kernels/cpu/qvec_portable.inc"
+#include "kernels/cpu/quantise.inc"
+#include "kernels/cpu/qdot.inc"
 #include "kernels/cpu/table.inc"
 // clang-format on
 

@@ -31,6 +31,25 @@ struct DotRows {
   int64_t width = 0;
 };
 
+// out[i, n] = QDOT(row i of x, weight row n) (+ bias[n]). Sizes that base/quantised.h derives from
+// types and widths are passed in, because its functions are not for these sources.
+struct QdotRows {
+  const void* x = nullptr;         // quantised rows, x_row_bytes apart
+  const int32_t* x_row = nullptr;  // [num_rows] or null (0, 1, 2, ...)
+  int64_t x_row_bytes = 0;
+  const void* weight = nullptr;  // panels; the last may hold rows past num_outputs
+  bool weight_is_q4 = false;
+  int64_t panel_bytes = 0;
+  int64_t panel_scale_bytes = 0;
+  const float* bias = nullptr;  // [num_outputs] or null
+  float* out = nullptr;
+  const int64_t* out_offset = nullptr;  // [num_rows], floats, or null (i * out_stride)
+  int64_t out_stride = 0;
+  int64_t num_rows = 0;
+  int64_t num_outputs = 0;
+  int64_t width = 0;
+};
+
 // Most query rows (token, head) that one call of attend_tile takes.
 inline constexpr int kMaxQueryRows = 32;
 
@@ -69,6 +88,9 @@ struct MergePartial {
 struct KernelTable {
   const char* name;
   void (*dot_rows)(const DotRows&);
+  void (*qdot_rows)(const QdotRows&);
+  // `count` values, a multiple of 32, as QuantiseRows says.
+  void (*quantise_groups)(const float* x, int8_t* codes, float* scales, int64_t count);
   void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end);  // rows
   void (*rope)(const Rope&, int64_t begin, int64_t end);         // tokens
   void (*silu_mul)(const float* gate, const float* up, float* out, int64_t count);

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/dtype.h"
-#include "base/error.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace colibri {
@@ -156,10 +155,6 @@ void CpuOps::clamp(const Elementwise& a, Stream& stream) {
       a.x[i] = raised > a.high ? a.high : raised;
     }
   });
-}
-
-void CpuOps::quantise_rows(const QuantiseRows&, Stream&) {
-  fail(ErrorKind::kUnsupported, "quantised rows are not part of this version");
 }
 
 }  // namespace colibri
