@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "coordinator/batch.h"
 
@@ -19,6 +20,22 @@ class RouteObserver {
   // Errors: the observer's own; they end the step.
   virtual void on_routes(int layer, const Batch& batch, std::span<const int32_t> expert_ids,
                          std::span<const float> weights) = 0;
+};
+
+// Hands every choice on to several observers, in the order they were added.
+class RouteObservers : public RouteObserver {
+ public:
+  // It outlives this, or the last step.
+  void add(RouteObserver& observer) { observers_.push_back(&observer); }
+  void on_routes(int layer, const Batch& batch, std::span<const int32_t> expert_ids,
+                 std::span<const float> weights) override {
+    for (RouteObserver* observer : observers_) {
+      observer->on_routes(layer, batch, expert_ids, weights);
+    }
+  }
+
+ private:
+  std::vector<RouteObserver*> observers_;
 };
 
 }  // namespace colibri

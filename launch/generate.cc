@@ -196,8 +196,8 @@ int generate(const RunConfig& config, RankContext& context) {
   };
   const auto session = std::make_shared<ModelSession>(config.common, context, prepare);
   try {
-    return session->run([&](Engine& engine) {
-      return Generation(config, *session, std::move(prompts)).serve(engine);
+    return session->run([&](Serving& serving) {
+      return Generation(config, *session, std::move(prompts)).serve(serving.engine);
     });
   } catch (...) {
     // Messages may still be under way into the session's buffers.

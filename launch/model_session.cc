@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "coordinator/exchange.h"
 #include "coordinator/kv_cache.h"
+#include "coordinator/route_recorder.h"
 #include "launch/load_progress.h"
 #include "launch/session_setup.h"
 #include "topology/memory_plan.h"
@@ -18,6 +19,9 @@
 namespace colibri {
 
 struct ModelSession::Coordinator {
+  RouteObservers observers;
+  std::unique_ptr<RouteRecorder> recorder;
+  std::unique_ptr<RouteOverride> routing;
   CoordinatorWeights weights;
   std::unique_ptr<KvCache> cache;
   std::unique_ptr<ExpertExchange> exchange;
@@ -26,8 +30,11 @@ struct ModelSession::Coordinator {
 };
 
 ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
-                           const Prepare& prepare)
-    : options_(options), context_(context), kv_dtype_(parse_kv_dtype(options.kv_dtype)) {
+                           const Prepare& prepare, const SessionHooks& hooks)
+    : options_(options),
+      context_(context),
+      hooks_(hooks),
+      kv_dtype_(parse_kv_dtype(options.kv_dtype)) {
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
   compare_with_others(start_ms);
@@ -78,8 +85,8 @@ bool ModelSession::may_spin() const {
 }
 
 void ModelSession::open(const Prepare& prepare) {
-  checkpoint_ = Checkpoint::open(options_.model);
   formats_ = parse_weight_formats(options_.weights, options_.dense_weights);
+  checkpoint_ = open_model(options_, formats_);
   shape_ = model_shape(checkpoint_->config(), formats_, kv_dtype_);
   if (context_.is_root()) needs_ = prepare(*checkpoint_);
   PlacementOptions placement;
@@ -87,7 +94,7 @@ void ModelSession::open(const Prepare& prepare) {
   placement.coordinator_experts = options_.coordinator_experts;
   placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
   check_memory_plan();
-  ops_ = make_cpu_ops(parse_isa(options_.isa));
+  ops_ = hooks_.make_ops(parse_isa(options_.isa));
   const ThreadPool::Options pool = pool_options(options_, context_);
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
@@ -160,12 +167,19 @@ void ModelSession::make_coordinator() {
                               .top_k = config.top_k,
                               .may_spin = may_spin(),
                               .self_exchange = options_.self_exchange});
+  if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
+  if (!options_.record_routes.empty()) {
+    c.recorder = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
+    c.observers.add(*c.recorder);
+  }
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
                                                        .ops = ops_.get(),
                                                        .stream = stream_.get(),
-                                                       .max_tokens = max_step_tokens()},
+                                                       .max_tokens = max_step_tokens(),
+                                                       .routing = c.routing.get(),
+                                                       .observer = &c.observers},
                                         MoeLayerParts{&*placement_, c.exchange.get(), row_dtype()});
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, config.vocab_size,
@@ -175,13 +189,16 @@ void ModelSession::make_coordinator() {
                     .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
 }
 
-int ModelSession::run(const std::function<int(Engine&)>& serve) {
+int ModelSession::run(const Serve& serve) {
   return context_.is_root() ? run_coordinator(serve) : run_worker();
 }
 
-int ModelSession::run_coordinator(const std::function<int(Engine&)>& serve) {
+int ModelSession::run_coordinator(const Serve& serve) {
+  Coordinator& c = *coordinator_;
+  Serving serving{*c.engine, *c.forward, *c.cache, *c.exchange, c.observers};
   try {
-    const int code = serve(*coordinator_->engine);
+    const int code = serve(serving);
+    if (c.recorder) c.recorder->commit();
     stop_workers(code, kStopTimeoutMs);
     return code;
   } catch (const Error& error) {

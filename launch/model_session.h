@@ -9,6 +9,8 @@
 #include "base/device.h"
 #include "base/thread_pool.h"
 #include "coordinator/engine.h"
+#include "coordinator/route_observer.h"
+#include "coordinator/route_override.h"
 #include "coordinator/weights.h"
 #include "launch/rank_context.h"
 #include "launch/run_config.h"
@@ -24,6 +26,22 @@ struct SessionNeeds {
   int num_sequences = 1;
 };
 
+// What a coordinator works with, inside ModelSession::run.
+struct Serving {
+  Engine& engine;
+  Forward& forward;
+  KvCache& cache;
+  ExpertExchange& exchange;
+  RouteObservers& observers;  // more may be added before a step
+};
+
+// What a run may replace. Functions that are not set leave things as they are.
+struct SessionHooks {
+  std::function<std::unique_ptr<Ops>(Isa)> make_ops = make_cpu_ops;
+  // Rank 0: another choice of experts than the router's.
+  std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
+};
+
 class ModelSession {
  public:
   // Runs on rank 0 once the checkpoint is open and before anything is loaded, so that a wrong
@@ -32,7 +50,8 @@ class ModelSession {
 
   // Opens the checkpoint, plans placement and memory, loads this rank's share. All ranks succeed or
   // all fail with one error. `context` outlives the session.
-  ModelSession(const CommonOptions& options, RankContext& context, const Prepare& prepare);
+  ModelSession(const CommonOptions& options, RankContext& context, const Prepare& prepare,
+               const SessionHooks& hooks = {});
   ~ModelSession();
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
@@ -40,10 +59,11 @@ class ModelSession {
   const ModelShape& shape() const { return shape_; }
   const Ops& ops() const { return *ops_; }
 
-  // Rank 0: runs `serve` with the engine, then tells the workers to leave with its result, or with
-  // the exit code of the error it threw. Other ranks: serve rows until told to leave. Returns the
-  // exit code.
-  int run(const std::function<int(Engine&)>& serve);
+  // Rank 0: runs `serve`, ends the record of routes if one was asked for, then tells the workers to
+  // leave with its result, or with the exit code of the error it threw. Other ranks: serve rows
+  // until told to leave. Returns the exit code.
+  using Serve = std::function<int(Serving&)>;
+  int run(const Serve& serve);
 
   // Rank 0, inside or after serve: sums for the summary.
   const ExchangeTotals& exchange_totals() const;
@@ -57,7 +77,7 @@ class ModelSession {
   void check_memory_plan() const;
   void load();
   void make_coordinator();
-  int run_coordinator(const std::function<int(Engine&)>& serve);
+  int run_coordinator(const Serve& serve);
   int run_worker();
   void stop_workers(int exit_code, int64_t timeout_ms);
   int64_t max_step_tokens() const;
@@ -69,6 +89,7 @@ class ModelSession {
 
   CommonOptions options_;
   RankContext& context_;
+  SessionHooks hooks_;
   SessionNeeds needs_;
   ModelShape shape_;
   DType kv_dtype_;

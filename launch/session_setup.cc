@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/random_source.h"
+#include "model/shapes.h"
 
 namespace colibri {
 
@@ -18,6 +20,19 @@ Isa parse_isa(const std::string& text) {
     if (text == to_string(isa)) return isa;
   }
   fail(ErrorKind::kInput, "--isa is '", text, "', want auto, portable, avx2 or avx512");
+}
+
+Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats) {
+  constexpr uint64_t kSeed = 1;
+  if (options.shape.empty()) return Checkpoint::open(options.model);
+  auto config = named_shape(options.shape);
+  if (!config) {
+    std::string names;
+    for (const std::string& name : shape_names()) names += (names.empty() ? "" : ", ") + name;
+    fail(ErrorKind::kInput, "--shape is '", options.shape, "', want one of ", names);
+  }
+  if (options.layers > 0) config = cut_layers(*config, options.layers, options.scale_vocab);
+  return Checkpoint(make_random_source(*config, formats, kSeed));
 }
 
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context) {

@@ -22,6 +22,10 @@ DType parse_kv_dtype(const std::string& text);
 // "auto" is the best this processor has.
 Isa parse_isa(const std::string& text);
 
+// The checkpoint of --model, or random weights of --shape in the wanted forms. Errors: as
+// Checkpoint::open; kInput for a shape that is not known (with those that are).
+Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats);
+
 // Threads of this rank: --threads, else its share of the allowed cores.
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context);
 

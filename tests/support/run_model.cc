@@ -41,10 +41,12 @@ ModelOutput run_model(const ModelRun& run) {
   ModelOutput output;
   output.ids.resize(run.prompts.size());
   run_local_ranks(run.options, run.options.ranks, [&](RankContext& context) {
-    ModelSession session(run.options, context, [&](const Checkpoint&) { return needs_of(run); });
-    return session.run([&](Engine& engine) {
-      for (size_t i = 0; i < run.prompts.size(); ++i) engine.add(request_of(run, i, output));
-      while (engine.step()) {
+    ModelSession session(
+        run.options, context, [&](const Checkpoint&) { return needs_of(run); }, run.hooks);
+    return session.run([&](Serving& serving) {
+      for (size_t i = 0; i < run.prompts.size(); ++i)
+        serving.engine.add(request_of(run, i, output));
+      while (serving.engine.step()) {
       }
       return 0;
     });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "launch/model_session.h"
 #include "launch/run_config.h"
 
 namespace colibri {
@@ -13,6 +14,7 @@ struct ModelRun {
   std::vector<std::vector<int32_t>> prompts;
   int64_t max_tokens = 0;
   bool score_prompt = false;  // logits of all positions of prompt 0
+  SessionHooks hooks = {};
 };
 
 struct ModelOutput {
