@@ -1,22 +1,14 @@
 #include "launch/prompts.h"
 
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
+#include "launch/model_text.h"
 
 namespace colibri {
 namespace {
-
-std::string read_text_file(const std::string& path, const std::string& option) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorKind::kInput, option, " ", path, ": cannot be read; want a text file");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::vector<int32_t> parse_ids(const std::string& text) {
   std::vector<int32_t> ids;
@@ -63,7 +55,7 @@ void add_line(const std::string& line, const std::string& where, const Tokenizer
 
 std::vector<std::vector<int32_t>> read_prompts_file(const std::string& path,
                                                     const Tokenizer& tokenizer) {
-  std::istringstream lines(read_text_file(path, "--prompts"));
+  std::istringstream lines(read_text_of(path, "--prompts"));
   std::vector<std::vector<int32_t>> prompts;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
@@ -80,15 +72,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const GenerateOptions& options,
   if (ids_only && (options.print_ids || options.print_json) && !checkpoint.text("tokenizer.json")) {
     return nullptr;
   }
-  const auto text_of = [&](const std::string& name) { return checkpoint.text(name); };
-  auto tokenizer =
-      std::make_shared<const Tokenizer>(Tokenizer::load(text_of, checkpoint.path().string()));
-  if (tokenizer->vocab_size() > checkpoint.config().vocab_size) {
-    fail(ErrorKind::kInput, (checkpoint.path() / "tokenizer.json").string(), " has ids up to ",
-         tokenizer->vocab_size() - 1, ", but config.json says vocab_size ",
-         checkpoint.config().vocab_size, "; do they belong to one model?");
-  }
-  return tokenizer;
+  return load_tokenizer(checkpoint);
 }
 
 SamplingParams choose_sampling(const GenerateOptions& options, const GenerationDefaults& defaults) {
@@ -126,7 +110,7 @@ PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpo
     set.ids = read_prompts_file(options.prompts_file, *set.tokenizer);
   } else {
     const std::string text =
-        options.has_prompt ? options.prompt : read_text_file(options.prompt_file, "--prompt-file");
+        options.has_prompt ? options.prompt : read_text_of(options.prompt_file, "--prompt-file");
     set.ids.push_back(set.tokenizer->encode(text));
   }
   for (const auto& ids : set.ids) {
