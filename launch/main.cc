@@ -14,6 +14,7 @@
 #include "launch/doctor.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
+#include "launch/inspect_routes.h"
 #include "launch/rank_context.h"
 #include "launch/rank_link.h"
 #include "launch/ranks.h"
@@ -43,7 +44,7 @@ using OnCode = std::function<void(int)>;
 int run_verb(const RunConfig& config, const OnCode& on_code) {
   switch (config.verb) {
     case Verb::kInspect:
-      return inspect(config);
+      return config.inspect.routes.empty() ? inspect(config) : inspect_routes(config.inspect);
     case Verb::kDoctor:
       return run_ranks(
           config, [&](RankContext& context) { return ping_ranks(config, context); }, on_code);
