@@ -36,8 +36,20 @@ TEST(DTypeTest, SizesAndNames) {
   EXPECT_EQ(size_of(DType::kF16), 2u);
   EXPECT_EQ(size_of(DType::kI8), 1u);
   EXPECT_EQ(size_of(DType::kI32), 4u);
+  EXPECT_EQ(size_of(DType::kF8E4M3), 1u);
   EXPECT_STREQ(to_string(DType::kBF16), "bf16");
   EXPECT_STREQ(to_string(DType::kI32), "i32");
+  EXPECT_STREQ(to_string(DType::kF8E4M3), "f8_e4m3");
+  EXPECT_STREQ(to_string(DType::kQ8), "q8");
+  EXPECT_STREQ(to_string(DType::kQ4), "q4");
+}
+
+TEST(DTypeTest, PackedTypesHaveNoSingleElement) {
+  EXPECT_TRUE(is_quantised(DType::kQ8));
+  EXPECT_TRUE(is_quantised(DType::kQ4));
+  EXPECT_FALSE(is_quantised(DType::kI8));
+  EXPECT_ERROR(size_of(DType::kQ8), kInternal, "q8");
+  EXPECT_ERROR(size_of(DType::kQ4), kInternal, "q4");
 }
 
 TEST(DTypeTest, All65536BF16ValuesWidenExactly) {
@@ -68,6 +80,58 @@ TEST(DTypeTest, All65536BF16ValuesSurviveTheRoundTrip) {
       ASSERT_EQ(back, bits);
     }
   }
+}
+
+TEST(DTypeTest, All65536F16ValuesSurviveTheRoundTrip) {
+  for (uint32_t i = 0; i < 65536; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    const uint16_t back = float_to_f16(f16_to_float(bits));
+    if (std::isnan(f16_to_float(bits))) {
+      ASSERT_TRUE(std::isnan(f16_to_float(back))) << i;
+    } else {
+      ASSERT_EQ(back, bits);
+    }
+  }
+}
+
+// Between every two neighbours of f16: below the middle down, above it up, at it to the even one.
+TEST(DTypeTest, RoundingToF16IsToNearestTiesToEvenEverywhere) {
+  for (uint32_t i = 0; i < 0x7bff; ++i) {
+    const auto low = static_cast<uint16_t>(i), high = static_cast<uint16_t>(i + 1);
+    const float middle = (f16_to_float(low) + f16_to_float(high)) / 2;  // exact in f32
+    ASSERT_EQ(float_to_f16(middle), i % 2 == 0 ? low : high) << i;
+    ASSERT_EQ(float_to_f16(std::nextafter(middle, 0.0f)), low) << i;
+    ASSERT_EQ(float_to_f16(std::nextafter(middle, kInfinity)), high) << i;
+    ASSERT_EQ(float_to_f16(-middle), (i % 2 == 0 ? low : high) | 0x8000) << i;
+  }
+}
+
+TEST(DTypeTest, F16OverflowBecomesInfinity) {
+  EXPECT_EQ(float_to_f16(65519.996f), 0x7bff);
+  EXPECT_EQ(float_to_f16(65520.0f), 0x7c00);  // halfway to 65536, and 65504 is odd
+  EXPECT_EQ(float_to_f16(-1e30f), 0xfc00);
+  EXPECT_EQ(float_to_f16(kInfinity), 0x7c00);
+}
+
+// S.EEEE.FFF, bias 7, no infinity, all ones is NaN; also as widen_to_float reads it.
+TEST(DTypeTest, All256F8E4M3ValuesWidenExactly) {
+  for (uint32_t i = 0; i < 256; ++i) {
+    const auto bits = static_cast<uint8_t>(i);
+    const int exponent = (bits >> 3) & 15, fraction = bits & 7;
+    const double size =
+        exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+    const float want = static_cast<float>((bits & 0x80) != 0 ? -size : size);
+    float widened;
+    widen_to_float(DType::kF8E4M3, &bits, 1, &widened);
+    for (const float got : {f8_e4m3_to_float(bits), widened}) {
+      if ((bits & 0x7f) == 0x7f) {
+        ASSERT_TRUE(std::isnan(got)) << i;
+      } else {
+        ASSERT_EQ(bits_of(got), bits_of(want)) << i;
+      }
+    }
+  }
+  EXPECT_EQ(f8_e4m3_to_float(0x7e), 448.0f);
 }
 
 TEST(DTypeTest, RoundingToBF16IsToNearestTiesToEven) {
