@@ -21,6 +21,14 @@ struct ModelShape {
   int64_t expert_bytes = 0;        // one expert of one layer as kept in memory: gate, up, down
   int64_t coordinator_weight_bytes = 0;  // all weights but the routed experts, as kept in memory
   int64_t kv_bytes_per_token = 0;        // all layers together, as kept in memory
+  // What a step costs besides experts. A multiply-add is one operation here, two in GOP/s.
+  int64_t head_bytes = 0;      // read once for all logits of a step (tied: the embedding)
+  int64_t layer_bytes = 0;     // of the coordinator's weights: read once a step
+  int64_t dense_macs = 0;      // a token: all products but experts, head and attention
+  int64_t head_macs = 0;       // a row of logits
+  int64_t attention_macs = 0;  // a token and a position it sees, all layers together
+
+  int64_t expert_macs() const { return 3 * hidden_size * expert_width; }  // a token and an expert
 
   int num_moe_layers() const {
     int count = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,5 +26,12 @@ class RouteOverride {
 // to (r + 1)^-S.
 std::unique_ptr<RouteOverride> make_random_routing(const ModelConfig& config, double skew,
                                                    uint64_t seed);
+
+// The choices of a recorded run (--record-routes), token after token; a token takes that of its
+// position, counted on from another one in each sequence, and begins anew at the record's end.
+// Memory: the whole record. Errors: those of RouteFileReader; kInput for a record of another number
+// of layers or experts or another K, or without tokens.
+std::unique_ptr<RouteOverride> make_recorded_routing(const ModelConfig& config,
+                                                     const std::filesystem::path& path);
 
 }  // namespace colibri

@@ -1,11 +1,175 @@
 #include "launch/bench.h"
 
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+
 #include "base/error.h"
+#include "kernels/probe.h"
+#include "launch/bench_report.h"
+#include "launch/bench_run.h"
+#include "launch/model_session.h"
+#include "launch/perplexity.h"
+#include "launch/scoring.h"
+#include "launch/session_setup.h"
+#include "topology/machine.h"
 
 namespace colibri {
+namespace {
 
-int bench(const RunConfig&, RankContext&) {
-  fail(ErrorKind::kUnsupported, "'bench' is not part of this version");
+constexpr int64_t kProbeBytes = 512 << 20;
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+// "zipf:1.2" -> 1.2; "uniform" -> 0; nothing for other words.
+std::optional<double> skew_of(const std::string& routing) {
+  if (routing == "uniform") return 0;
+  if (routing.rfind("zipf:", 0) != 0) return std::nullopt;
+  double skew = 0;
+  const char* const end = routing.data() + routing.size();
+  const auto [stop, error] = std::from_chars(routing.data() + 5, end, skew);
+  if (error != std::errc() || stop != end || !(skew > 0 && skew <= 20)) {
+    fail(ErrorKind::kInput, "--routing is '", routing, "', want zipf:S with S above 0, at most 20");
+  }
+  return skew;
+}
+
+std::unique_ptr<RouteOverride> make_routing(const std::string& routing, const ModelConfig& config) {
+  constexpr uint64_t kSeed = 1;
+  if (routing == "model") return nullptr;
+  if (const auto skew = skew_of(routing)) return make_random_routing(config, *skew, kSeed);
+  return make_recorded_routing(config, routing);
+}
+
+// The machine's limits, taken between repetitions.
+class Limits {
+ public:
+  Limits(const CommonOptions& options, const RankContext& context)
+      : pool_(pool_options(options, context)), memory_(kProbeBytes) {
+    const Isa isa = parse_isa(options.isa);
+    auto* values = memory_.as<uint64_t>();
+    for (size_t i = 0; i < memory_.size_bytes() / sizeof(uint64_t); ++i) values[i] = i;
+    read_ = read_probe(pool_, memory_.data(), kProbeBytes);
+    f32_ = f32_probe(pool_, isa);
+    int8_ = int8_probe(pool_, isa);
+  }
+
+  void measure() {
+    measured_.read_gbps.push_back(rate_of(read_) / 1e9);
+    measured_.f32_gflops.push_back(rate_of(f32_) / 1e9);
+    measured_.int8_gops.push_back(rate_of(int8_) / 1e9);
+  }
+  const BenchLimits& measured() const { return measured_; }
+
+ private:
+  ThreadPool pool_;
+  Buffer memory_;
+  Probe read_, f32_, int8_;
+  BenchLimits measured_;
+};
+
+BenchFacts facts_of(const RunConfig& config, const RankContext& context,
+                    const ModelSession& session) {
+  const CommonOptions& o = config.common;
+  const ModelConfig& model = session.checkpoint().config();
+  BenchFacts facts;
+  facts.model = o.shape.empty() ? o.model : "shape " + o.shape;
+  facts.family = model.family;
+  facts.weights = session.weights_text();
+  facts.has_quantised_experts = session.row_dtype() == DType::kI8;
+  facts.routing = config.bench.routing;
+  facts.placement = o.placement;
+  facts.backend = session.ops().name();
+  facts.transport = context.size == 1 ? "none" : o.transport;
+  facts.num_layers = model.num_layers;
+  facts.num_ranks = context.size;
+  facts.threads_per_rank = pool_options(o, context).num_threads;
+  facts.version = kVersion;
+  facts.date = today();
+  facts.command = config.command;
+  facts.cpu = cpu_model();
+  facts.machine = machine_text(probe_machine());
+  return facts;
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail(ErrorKind::kEnvironment, "cannot write to stdout; is the reader gone?");
+  }
+}
+
+std::string formatted(const std::string& format, const BenchReport& report) {
+  if (format == "json") return report_json(report);
+  return format == "csv" ? report_csv(report) : report_markdown(report);
+}
+
+int measure(const RunConfig& config, const RankContext& context, const ModelSession& session,
+            Serving& serving) {
+  std::optional<Limits> limits;
+  if (config.bench.probes) limits.emplace(config.common, context);
+  BenchReport report;
+  report.results = run_bench(bench_cases(config.bench), config.bench.repetitions,
+                             {.session = &session, .serving = &serving, .between = [&] {
+                                if (limits) limits->measure();
+                              }});
+  if (limits) report.limits = limits->measured();
+  report.facts = facts_of(config, context, session);
+  print(formatted(config.bench.format, report));
+  return 0;
+}
+
+int bench_perplexity(const RunConfig& config, RankContext& context) {
+  PerplexityText text;
+  const auto prepare = [&](const Checkpoint& checkpoint) {
+    text = read_perplexity_text(config.bench.perplexity, config.common, checkpoint);
+    return SessionNeeds{.max_context = text.window};
+  };
+  return run_session(
+      config.common, context, prepare, {}, [&](ModelSession& session, Serving& serving) {
+        Scorer scorer(serving.forward, serving.cache,
+                      scorer_options(config.common, session.checkpoint().config(), text.window));
+        const Perplexity measured = measure_perplexity(scorer, text);
+        print(perplexity_text(config.bench.format, measured, facts_of(config, context, session)));
+        return 0;
+      });
+}
+
+}  // namespace
+
+int bench(const RunConfig& config, RankContext& context) {
+  if (!config.bench.perplexity.empty()) return bench_perplexity(config, context);
+  const std::vector<BenchCase> cases = bench_cases(config.bench);
+  if (cases.empty()) {
+    fail(ErrorKind::kInput, "nothing to measure; want --prompt-tokens or --new-tokens above 0");
+  }
+  SessionHooks hooks;
+  hooks.make_routing = [&](const ModelConfig& model) {
+    return make_routing(config.bench.routing, model);
+  };
+  CommonOptions options = config.common;
+  for (const BenchCase& what : cases) options.max_batch = std::max(options.max_batch, what.batch);
+  return run_session(
+      options, context, [&](const Checkpoint&) { return bench_needs(cases); }, hooks,
+      [&](ModelSession& session, Serving& serving) {
+        return measure(config, context, session, serving);
+      });
 }
 
 }  // namespace colibri

@@ -194,16 +194,10 @@ int generate(const RunConfig& config, RankContext& context) {
     prompts = read_prompts(config.generate, checkpoint);
     return needs_of(config.generate, config.common, prompts, checkpoint.config());
   };
-  const auto session = std::make_shared<ModelSession>(config.common, context, prepare);
-  try {
-    return session->run([&](Serving& serving) {
-      return Generation(config, *session, std::move(prompts)).serve(serving.engine);
-    });
-  } catch (...) {
-    // Messages may still be under way into the session's buffers.
-    if (context.transport != nullptr) context.transport->keep(session);
-    throw;
-  }
+  return run_session(config.common, context, prepare, {},
+                     [&](ModelSession& session, Serving& serving) {
+                       return Generation(config, session, std::move(prompts)).serve(serving.engine);
+                     });
 }
 
 }  // namespace colibri

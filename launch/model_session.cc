@@ -76,6 +76,19 @@ DType ModelSession::row_dtype() const {
   return is_quantised(kept) ? DType::kI8 : DType::kF32;
 }
 
+std::string ModelSession::weights_text() const {
+  const auto kept = [&](TensorRole role, int layer) {
+    const TensorKey key{role, layer, role == TensorRole::kExpertGate ? 0 : -1};
+    return to_string(kept_dtype(role, checkpoint_->range(key).dtype, formats_));
+  };
+  const auto& is_moe = checkpoint_->config().layer_is_moe;
+  const bool tied = checkpoint_->config().tied_embeddings;
+  const auto first_moe = std::find(is_moe.begin(), is_moe.end(), true) - is_moe.begin();
+  return std::string(kept(TensorRole::kExpertGate, static_cast<int>(first_moe))) + " experts, " +
+         kept(TensorRole::kO, 0) + " attention, " +
+         kept(tied ? TensorRole::kEmbedding : TensorRole::kLmHead, -1) + " head";
+}
+
 int ModelSession::max_batch() const {
   return options_.max_batch > 0 ? options_.max_batch : kDefaultMaxBatch;
 }
@@ -259,5 +272,17 @@ const ExchangeTotals& ModelSession::exchange_totals() const {
 }
 
 const LoadStats& ModelSession::load_stats() const { return coordinator_->forward->load_stats(); }
+
+int run_session(const CommonOptions& options, RankContext& context,
+                const ModelSession::Prepare& prepare, const SessionHooks& hooks,
+                const ServeSession& serve) {
+  const auto session = std::make_shared<ModelSession>(options, context, prepare, hooks);
+  try {
+    return session->run([&](Serving& serving) { return serve(*session, serving); });
+  } catch (...) {
+    if (context.transport != nullptr) context.transport->keep(session);
+    throw;
+  }
+}
 
 }  // namespace colibri

@@ -58,6 +58,10 @@ class ModelSession {
   const Placement& placement() const { return *placement_; }
   const ModelShape& shape() const { return shape_; }
   const Ops& ops() const { return *ops_; }
+  // The form of the rows that experts take: i8 when they are q8 or q4.
+  DType row_dtype() const;
+  // "q4 experts, bf16 attention"
+  std::string weights_text() const;
 
   // Rank 0: runs `serve`, ends the record of routes if one was asked for, then tells the workers to
   // leave with its result, or with the exit code of the error it threw. Other ranks: serve rows
@@ -82,7 +86,6 @@ class ModelSession {
   void stop_workers(int exit_code, int64_t timeout_ms);
   int64_t max_step_tokens() const;
   int max_batch() const;
-  DType row_dtype() const;
   int64_t max_context() const;
   int num_sequences() const;
   bool may_spin() const;
@@ -103,5 +106,13 @@ class ModelSession {
   std::unique_ptr<ExpertShard> shard_;
   std::unique_ptr<Coordinator> coordinator_;
 };
+
+// What most verbs do: makes a session, runs `serve` on rank 0 and a worker on the others, returns
+// the exit code. After an error the session stays as long as the transport, because messages may
+// still be under way into its buffers.
+using ServeSession = std::function<int(ModelSession& session, Serving& serving)>;
+int run_session(const CommonOptions& options, RankContext& context,
+                const ModelSession::Prepare& prepare, const SessionHooks& hooks,
+                const ServeSession& serve);
 
 }  // namespace colibri

@@ -6,7 +6,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "launch/config_checks.h"
+#include "launch/config_file.h"
 #include "launch/verb_options.h"
+#include "launch/verb_settings.h"
 
 namespace colibri {
 namespace {
@@ -76,6 +78,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   const std::string verb = app.get_subcommands().front()->get_name();
   config = configs.at(verb);
   config.verb = verb_named(verb);
+  for (int i = 0; i < argc; ++i) config.command += (i == 0 ? "" : " ") + std::string(argv[i]);
   config.generate.has_prompt = app.get_subcommand("generate")->count("--prompt") > 0;
   check_config(config);
   parsed.unknown_variables = unknown_variables(app);

@@ -1,4 +1,4 @@
-// What the command line asks for. Precedence: flag, COLIBRI_* variable, default.
+// What the command line asks for. Precedence: flag, COLIBRI_* variable, --config file, default.
 #pragma once
 
 #include <cstdint>
@@ -98,6 +98,9 @@ enum class Verb { kGenerate, kScore, kBench, kConvert, kInspect, kDoctor };
 
 struct RunConfig {
   Verb verb = Verb::kGenerate;
+  std::string config_file;    // --config: read before this is complete
+  bool print_config = false;  // print the configuration instead of running it
+  std::string command;        // as it was given, for records
   CommonOptions common;
   GenerateOptions generate;
   ScoreOptions score;
@@ -108,7 +111,7 @@ struct RunConfig {
 };
 
 // Result of reading the command line: a configuration, or text to print and leave with (help,
-// version).
+// version, --print-config).
 struct ParsedCommandLine {
   RunConfig config;
   bool wants_text = false;
@@ -117,9 +120,9 @@ struct ParsedCommandLine {
       unknown_variables;  // COLIBRI_* names in the environment that mean nothing
 };
 
-// Underscores in option names are read as hyphens. Errors: kInput with what came and what was
-// wanted; kUnsupported for valid values this build lacks (--device cuda, --combine reduced, verbs
-// to come).
+// Underscores in option names are read as hyphens. Reads the file of --config. Errors: kInput with
+// what came and what was wanted; kUnsupported for valid values this build lacks (--device cuda,
+// --combine reduced, verbs to come).
 ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace colibri

@@ -148,19 +148,13 @@ int score(const RunConfig& config, RankContext& context) {
     }
     return needs;
   };
-  const auto session = std::make_shared<ModelSession>(config.common, context, prepare);
-  try {
-    return session->run([&](Serving& serving) {
-      Scorer scorer(
-          serving.forward, serving.cache,
-          scorer_options(config.common, session->checkpoint().config(), needs.max_context));
-      return Scoring(*session, scorer).run(requests);
-    });
-  } catch (...) {
-    // Messages may still be under way into the session's buffers.
-    if (context.transport != nullptr) context.transport->keep(session);
-    throw;
-  }
+  return run_session(
+      config.common, context, prepare, {}, [&](ModelSession& session, Serving& serving) {
+        Scorer scorer(
+            serving.forward, serving.cache,
+            scorer_options(config.common, session.checkpoint().config(), needs.max_context));
+        return Scoring(session, scorer).run(requests);
+      });
 }
 
 }  // namespace colibri

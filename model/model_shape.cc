@@ -47,6 +47,14 @@ int64_t kv_values_per_token(const ModelConfig& config) {
   return per_layer * config.num_layers;
 }
 
+// A token and one position before it, in all layers: score and weighted sum.
+int64_t attention_macs(const ModelConfig& config) {
+  const AttentionConfig& a = config.attention;
+  const int64_t each =
+      a.kind == AttentionKind::kLatent ? 2 * a.kv_lora_rank + a.qk_rope_head_dim : 2 * a.head_dim;
+  return each * a.num_heads * config.num_layers;
+}
+
 std::string shape_fingerprint(const ModelConfig& config) {
   Fingerprint hash;
   hash.add(config.family);
@@ -78,12 +86,21 @@ ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, 
   for (const TensorRole role : kExpertRoles) {
     shape.expert_bytes += role_bytes(config, role, formats);
   }
+  const bool tied = config.tied_embeddings;
+  shape.head_bytes =
+      role_bytes(config, tied ? TensorRole::kEmbedding : TensorRole::kLmHead, formats);
+  shape.head_macs = config.vocab_size * config.hidden_size;
+  shape.attention_macs = attention_macs(config);
   for (const TensorRole role : global_roles(config)) {
     shape.coordinator_weight_bytes += role_bytes(config, role, formats);
   }
   for (int layer = 0; layer < config.num_layers; ++layer) {
     for (const TensorRole role : layer_roles(config, layer)) {
-      shape.coordinator_weight_bytes += role_bytes(config, role, formats);
+      const WantedShape wanted = wanted_shape(config, role);
+      const int64_t bytes = role_bytes(config, role, formats);
+      shape.coordinator_weight_bytes += bytes;
+      shape.layer_bytes += bytes;
+      if (!wanted.is_vector) shape.dense_macs += wanted.rows * wanted.cols;
     }
   }
   shape.kv_bytes_per_token = kv_values_per_token(config) * static_cast<int64_t>(size_of(kv_dtype));

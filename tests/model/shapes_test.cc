@@ -42,6 +42,12 @@ TEST(ShapesTest, BytesOfATinyModelByHand) {
   EXPECT_EQ(shape.coordinator_weight_bytes, 88 * 2 + (12 + 4 + 8) * 4);
   EXPECT_EQ(shape.expert_bytes, 3 * 12 * 2);
   EXPECT_EQ(shape.kv_bytes_per_token, 2 * 2 * 4);
+  EXPECT_EQ(shape.head_bytes, 40 * 2);
+  EXPECT_EQ(shape.head_macs, 40);
+  EXPECT_EQ(shape.layer_bytes, 48 * 2 + (8 + 4 + 8) * 4);
+  EXPECT_EQ(shape.dense_macs, 48 + 8);         // q, k, v, o and the router
+  EXPECT_EQ(shape.attention_macs, 2 * 2 * 2);  // 2 heads of 2: score and sum
+  EXPECT_EQ(shape.expert_macs(), 3 * 12);
 }
 
 TEST(ShapesTest, HalfPrecisionWeightsAreKeptAsFloat) {

@@ -1,0 +1,279 @@
+#include "launch/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace colibri {
+namespace {
+
+// Medians over the samples of one case, as all three forms show them.
+struct Row {
+  double tokens_per_s = 0, deviation = 0, ms_per_step = 0;
+  double gbps = 0, gops = 0;
+  double exchange_mb_per_step = 0, exchange_share = 0;
+};
+
+using SampleValue = std::function<double(const BenchSample&)>;
+
+double median_of(const BenchResult& result, const SampleValue& value) {
+  std::vector<double> values;
+  for (const BenchSample& sample : result.samples) values.push_back(value(sample));
+  return median(values);
+}
+
+double stage_us(const BenchSample& sample, Stage stage) {
+  return sample.stage_us[static_cast<size_t>(stage)];
+}
+
+double share_of_stage(const BenchResult& result, Stage stage) {
+  return median_of(result,
+                   [&](const BenchSample& s) { return stage_us(s, stage) / 1e6 / s.seconds; });
+}
+
+Row row_of(const BenchResult& result) {
+  const auto per_step = [](double value, const BenchSample& s) {
+    return value / static_cast<double>(s.num_steps);
+  };
+  std::vector<double> rates;
+  for (const BenchSample& sample : result.samples) rates.push_back(sample.tokens_per_s());
+  Row row;
+  row.tokens_per_s = median(rates);
+  row.deviation = standard_deviation(rates);
+  row.ms_per_step =
+      median_of(result, [&](const BenchSample& s) { return per_step(s.seconds * 1e3, s); });
+  row.gbps = median_of(result, [](const BenchSample& s) {
+    return static_cast<double>(s.traffic.bytes) / 1e9 / s.seconds;
+  });
+  row.gops = median_of(result, [](const BenchSample& s) {
+    return 2 * static_cast<double>(s.traffic.macs) / 1e9 / s.seconds;
+  });
+  row.exchange_mb_per_step = median_of(result, [&](const BenchSample& s) {
+    return per_step(static_cast<double>(s.dispatch_bytes + s.combine_bytes) / 1e6, s);
+  });
+  row.exchange_share =
+      share_of_stage(result, Stage::kDispatch) + share_of_stage(result, Stage::kWait);
+  return row;
+}
+
+double peak_gops(const BenchReport& report) {
+  return report.facts.has_quantised_experts ? median(report.limits.int8_gops)
+                                            : median(report.limits.f32_gflops);
+}
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-";
+}
+
+std::string limits_text(const BenchReport& report) {
+  if (report.limits.read_gbps.empty()) return "limits were not measured\n";
+  return fmt::format(
+      "limits, measured between the runs: read {:.1f} GB/s, f32 {:.0f} GFLOP/s, int8 {:.0f} "
+      "GOP/s\n",
+      median(report.limits.read_gbps), median(report.limits.f32_gflops),
+      median(report.limits.int8_gops));
+}
+
+std::string main_table(const BenchReport& report) {
+  std::string text =
+      "| test | batch | tokens/s | ms/step | GB/s | of read | GOP/s | of peak | exchange MB/step | "
+      "exchange time |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+  const double read = median(report.limits.read_gbps), peak = peak_gops(report);
+  for (const BenchResult& result : report.results) {
+    const Row row = row_of(result);
+    text += fmt::format(
+        "| {} | {} | {:.2f} ± {:.2f} | {:.2f} | {:.2f} | {} | {:.1f} | {} | {:.3f} "
+        "| {} |\n",
+        result.what.name(), result.what.batch, row.tokens_per_s, row.deviation, row.ms_per_step,
+        row.gbps, percent(row.gbps, read), row.gops, percent(row.gops, peak),
+        row.exchange_mb_per_step, percent(row.exchange_share, 1));
+  }
+  return text;
+}
+
+std::string stage_table(const BenchReport& report) {
+  std::string head = "| test | batch |", rule = "|---|---:|";
+  for (size_t i = 0; i < kNumStages; ++i) {
+    head += fmt::format(" {} |", to_string(static_cast<Stage>(i)));
+    rule += "---:|";
+  }
+  std::string text = head + " rest |\n" + rule + "---:|\n";
+  for (const BenchResult& result : report.results) {
+    text += fmt::format("| {} | {} |", result.what.name(), result.what.batch);
+    double rest = 1;
+    for (size_t i = 0; i < kNumStages; ++i) {
+      const double share = share_of_stage(result, static_cast<Stage>(i));
+      rest -= share;
+      text += fmt::format(" {:.1f} % |", 100 * share);
+    }
+    text += fmt::format(" {:.1f} % |\n", 100 * std::max(rest, 0.0));
+  }
+  return text;
+}
+
+// For each rank: share of the time that it computed, and that the coordinator waited for it.
+std::string rank_table(const BenchReport& report) {
+  std::string head = "| test | batch |", rule = "|---|---:|";
+  for (int rank = 0; rank < report.facts.num_ranks; ++rank) {
+    head += fmt::format(" rank {} |", rank);
+    rule += "---:|";
+  }
+  std::string text = head + "\n" + rule + "\n";
+  for (const BenchResult& result : report.results) {
+    text += fmt::format("| {} | {} |", result.what.name(), result.what.batch);
+    for (size_t rank = 0; rank < static_cast<size_t>(report.facts.num_ranks); ++rank) {
+      const double computed =
+          median_of(result, [&](const BenchSample& s) { return s.compute_us[rank] / s.seconds; });
+      const double waited =
+          median_of(result, [&](const BenchSample& s) { return s.wait_us[rank] / s.seconds; });
+      text += fmt::format(" {:.1f} %, {:.1f} % |", computed / 1e4, waited / 1e4);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+nlohmann::json json_of(const BenchSample& s) {
+  nlohmann::json stages;
+  for (size_t i = 0; i < kNumStages; ++i) {
+    stages[to_string(static_cast<Stage>(i))] = s.stage_us[i];
+  }
+  return {{"seconds", s.seconds},
+          {"tokens", s.num_tokens},
+          {"tokens_per_s", s.tokens_per_s()},
+          {"steps", s.num_steps},
+          {"stage_us", stages},
+          {"bytes_read", s.traffic.bytes},
+          {"multiply_adds", s.traffic.macs},
+          {"dispatch_bytes", s.dispatch_bytes},
+          {"combine_bytes", s.combine_bytes},
+          {"messages", s.num_messages},
+          {"wait_us_by_rank", s.wait_us},
+          {"compute_us_by_rank", s.compute_us}};
+}
+
+nlohmann::json json_of(const BenchReport& report, const BenchResult& result) {
+  const Row row = row_of(result);
+  const auto share = [](double part, double whole) -> nlohmann::json {
+    return whole > 0 ? nlohmann::json(part / whole) : nlohmann::json(nullptr);
+  };
+  nlohmann::json samples = nlohmann::json::array();
+  for (const BenchSample& sample : result.samples) samples.push_back(json_of(sample));
+  return {{"test", result.what.name()},
+          {"kind", result.what.is_prefill ? "prefill" : "decode"},
+          {"tokens", result.what.tokens},
+          {"batch", result.what.batch},
+          {"tokens_per_s", row.tokens_per_s},
+          {"tokens_per_s_deviation", row.deviation},
+          {"ms_per_step", row.ms_per_step},
+          {"gb_per_s", row.gbps},
+          {"share_of_read", share(row.gbps, median(report.limits.read_gbps))},
+          {"gop_per_s", row.gops},
+          {"share_of_peak", share(row.gops, peak_gops(report))},
+          {"exchange_mb_per_step", row.exchange_mb_per_step},
+          {"exchange_share", row.exchange_share},
+          {"samples", samples}};
+}
+
+nlohmann::json json_of(const BenchFacts& f) {
+  return {{"model", f.model},       {"family", f.family},
+          {"layers", f.num_layers}, {"weights", f.weights},
+          {"routing", f.routing},   {"placement", f.placement},
+          {"backend", f.backend},   {"transport", f.transport},
+          {"ranks", f.num_ranks},   {"threads_per_rank", f.threads_per_rank},
+          {"version", f.version},   {"date", f.date},
+          {"command", f.command},   {"cpu", f.cpu},
+          {"machine", f.machine}};
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double standard_deviation(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  double mean = 0, square = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) square += (value - mean) * (value - mean);
+  return std::sqrt(square / static_cast<double>(values.size() - 1));
+}
+
+std::string report_markdown(const BenchReport& report) {
+  const BenchFacts& f = report.facts;
+  std::string text = fmt::format(
+      "{} ({}, {} layers), {}; {}, {} rank{} of {} thread{}, {} routing\n{}, {}, colibri {}\n"
+      "`{}`\n",
+      f.model, f.family, f.num_layers, f.weights, f.backend, f.num_ranks,
+      f.num_ranks == 1 ? "" : "s", f.threads_per_rank, f.threads_per_rank == 1 ? "" : "s",
+      f.routing, f.cpu, f.date, f.version, f.command);
+  text += limits_text(report) + "\n" + main_table(report);
+  text += "\nWhere the coordinator's time goes:\n\n" + stage_table(report);
+  if (f.num_ranks > 1) {
+    text += "\nEach rank computed, and was waited for:\n\n" + rank_table(report);
+  }
+  return text;
+}
+
+std::string report_json(const BenchReport& report) {
+  nlohmann::json results = nlohmann::json::array();
+  for (const BenchResult& result : report.results) results.push_back(json_of(report, result));
+  const nlohmann::json document = {{"facts", json_of(report.facts)},
+                                   {"limits",
+                                    {{"read_gb_per_s", report.limits.read_gbps},
+                                     {"f32_gflop_per_s", report.limits.f32_gflops},
+                                     {"int8_gop_per_s", report.limits.int8_gops}}},
+                                   {"results", results}};
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string report_csv(const BenchReport& report) {
+  std::string text =
+      "test,batch,repetitions,tokens_per_s,deviation,ms_per_step,gb_per_s,gop_per_s,"
+      "exchange_mb_per_step,exchange_share,read_gb_per_s,peak_gop_per_s\n";
+  for (const BenchResult& result : report.results) {
+    const Row row = row_of(result);
+    text +=
+        fmt::format("{},{},{},{:.4f},{:.4f},{:.5f},{:.4f},{:.3f},{:.6f},{:.5f},{:.3f},{:.2f}\n",
+                    result.what.name(), result.what.batch, result.samples.size(), row.tokens_per_s,
+                    row.deviation, row.ms_per_step, row.gbps, row.gops, row.exchange_mb_per_step,
+                    row.exchange_share, median(report.limits.read_gbps), peak_gops(report));
+  }
+  return text;
+}
+
+std::string perplexity_text(const std::string& format, const Perplexity& measured,
+                            const BenchFacts& facts) {
+  if (format == "csv") {
+    return fmt::format(
+        "tokens,windows,mean_nll,perplexity,tokens_per_s\n{},{},{:.6f},{:.6f},{:.2f}\n",
+        measured.num_tokens, measured.num_windows, measured.mean_nll, measured.perplexity,
+        measured.tokens_per_s);
+  }
+  if (format == "json") {
+    const nlohmann::json document = {{"facts", json_of(facts)},
+                                     {"tokens", measured.num_tokens},
+                                     {"windows", measured.num_windows},
+                                     {"mean_nll", measured.mean_nll},
+                                     {"perplexity", measured.perplexity},
+                                     {"seconds", measured.seconds},
+                                     {"tokens_per_s", measured.tokens_per_s},
+                                     {"was_stopped", measured.was_stopped}};
+    return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  return fmt::format(
+      "{} ({}), {}\nperplexity {:.5f} ({:.5f} nats a token), {} tokens in {} window{}{}, {:.0f} "
+      "tokens/s\n",
+      facts.model, facts.backend, facts.weights, measured.perplexity, measured.mean_nll,
+      measured.num_tokens, measured.num_windows, measured.num_windows == 1 ? "" : "s",
+      measured.was_stopped ? " (stopped early)" : "", measured.tokens_per_s);
+}
+
+}  // namespace colibri
