@@ -75,13 +75,21 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     fail(ErrorKind::kInput, error.what(), "; see colibri --help");
   }
-  const std::string verb = app.get_subcommands().front()->get_name();
-  config = configs.at(verb);
-  config.verb = verb_named(verb);
+  CLI::App& verb = *app.get_subcommands().front();
+  config = configs.at(verb.get_name());
+  if (!config.config_file.empty()) {
+    apply_settings(app, verb, read_config_file(config.config_file), config.config_file);
+    config = configs.at(verb.get_name());
+  }
+  config.verb = verb_named(verb.get_name());
   for (int i = 0; i < argc; ++i) config.command += (i == 0 ? "" : " ") + std::string(argv[i]);
   config.generate.has_prompt = app.get_subcommand("generate")->count("--prompt") > 0;
   check_config(config);
   parsed.unknown_variables = unknown_variables(app);
+  if (config.print_config) {
+    parsed.wants_text = true;
+    parsed.text = settings_text(verb);
+  }
   return parsed;
 }
 

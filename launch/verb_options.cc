@@ -143,7 +143,12 @@ void add_convert(CLI::App& app, RunConfig& config) {
 
 void add_verbs(CLI::App& app, VerbConfigs& configs) {
   const auto verb = [&](const char* name, const char* help, const auto& add_options) {
-    add_options(*app.add_subcommand(name, help), configs[name]);
+    CLI::App& verb_app = *app.add_subcommand(name, help);
+    RunConfig& config = configs[name];
+    add_options(verb_app, config);
+    add(verb_app, "--config", config.config_file, "TOML file; keys are option names, see configs/");
+    verb_app.add_flag("--print-config", config.print_config,
+                      "Print the configuration as TOML instead of running it");
   };
   verb("generate", "Write text that goes on from a prompt", add_generate);
   verb("score", "Probabilities of given continuations of a document", add_score);
