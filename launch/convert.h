@@ -5,7 +5,8 @@
 
 namespace colibri {
 
-// Runs the verb; returns the exit code.
+// Runs the verb; returns the exit code. Progress goes to stderr, one line about the result to
+// stdout. INT and TERM end it soon; running it again goes on. Errors: as convert_checkpoint.
 int convert(const ConvertOptions& options);
 
 }  // namespace colibri
