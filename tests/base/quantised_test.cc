@@ -202,21 +202,40 @@ std::vector<float> plain_q4(const float* x) {
   return decoded;
 }
 
+struct Errors {
+  double searched = 0, plain = 0;
+};
+
+// Over all groups, having checked each.
+Errors q4_errors(const std::vector<float>& wide, int64_t rows, int64_t cols) {
+  const std::vector<float> got = Packed(DType::kQ4, wide, rows, cols).decoded();
+  Errors all;
+  for (size_t i = 0; i < wide.size(); i += 32) {
+    const double error = squared_error(&got[i], &wide[i], 32);
+    const double plain = squared_error(plain_q4(&wide[i]).data(), &wide[i], 32);
+    EXPECT_LE(error, plain * (1 + 1e-5)) << i;  // the encoder compares in f32
+    all.searched += error;
+    all.plain += plain;
+  }
+  return all;
+}
+
 TEST(QuantisedEncoderTest, Q4IsNeverWorseThanPlainRoundingInAnyGroup) {
   const int64_t rows = 64, cols = 1056;
   std::vector<float> wide = random_weights(rows * cols, 6);
   for (size_t i = 0; i < wide.size(); i += 97) wide[i] *= 9;  // outliers
-  const Packed packed(DType::kQ4, wide, rows, cols);
-  const std::vector<float> got = packed.decoded();
-  double all = 0, all_plain = 0;
-  for (size_t i = 0; i < wide.size(); i += 32) {
-    const double error = squared_error(&got[i], &wide[i], 32);
-    const double plain = squared_error(plain_q4(&wide[i]).data(), &wide[i], 32);
-    ASSERT_LE(error, plain * (1 + 1e-5)) << i;  // the encoder compares in f32
-    all += error;
-    all_plain += plain;
+  const Errors errors = q4_errors(wide, rows, cols);
+  EXPECT_LT(errors.searched, 0.95 * errors.plain);  // the search is worth something
+}
+
+// Scales of few bits, where the best of the search may round to a bad one.
+TEST(QuantisedEncoderTest, Q4IsNeverWorseThanPlainRoundingOfTinyWeights) {
+  const int64_t rows = 64, cols = 1056;
+  for (const float size : {0x1p-12f, 0x1p-14f, 0x1p-15f}) {
+    std::vector<float> wide = random_weights(rows * cols, 8);
+    for (float& value : wide) value *= size;
+    q4_errors(wide, rows, cols);
   }
-  EXPECT_LT(all, 0.95 * all_plain);  // the search is worth something
 }
 
 TEST(QuantisedEncoderTest, ARowDoesNotDependOnItsNeighbours) {
