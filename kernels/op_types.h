@@ -54,9 +54,10 @@ struct RmsNorm {
 
 // Rows of x [S, K] f32, x_stride floats apart, as int8 codes and f32 scales: out has rows of
 // activation_row_bytes(K), one after the other, 4-byte aligned. K is a multiple of 32. Per group of
-// 32: m = max |x|; scale = m / 127, code = round to nearest even of x * (127 / m). A group with m <
-// 2^-100 has scale and codes 0; one that holds a value that is not finite has scale NaN and codes
-// 0.
+// 32: m = max |x|, inverse = 127 / m and scale = m / 127, both rounded to f32; code = the f32
+// product x * inverse rounded to the nearest integer, ties to even (never past +-127). A group with
+// m < 2^-100 has scale and codes 0; one that holds a value that is not finite has scale NaN and
+// codes 0, so that every product with it is NaN.
 struct QuantiseRows {
   const float* x = nullptr;
   void* out = nullptr;

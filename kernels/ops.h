@@ -38,6 +38,7 @@ class Ops {
   virtual void combine(const Combine&, Stream&) = 0;
 };
 
+// kAvx2 includes FMA and F16C, kAvx512 also F, BW, DQ, VL and VNNI.
 enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
 const char* to_string(Isa isa);
 

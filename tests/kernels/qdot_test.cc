@@ -161,6 +161,20 @@ TEST(QuantisedMatMulTest, WidthsPastOnePassOfTheKernelAreQdotToo) {
   }
 }
 
+TEST(QuantisedMatMulTest, OutputsPastOneTileOfTheKernelAreQdotToo) {
+  for (const DType dtype : kQuantised) {
+    for (const int64_t tokens : {1, 17}) {
+      Case c(dtype, tokens, 2059, 32);
+      c.bias = random_floats(2059, 5);
+      const std::vector<float> want = c.want();
+      for (const Isa isa : available_isas()) {
+        Rig rig(isa);
+        EXPECT_EQ(difference(c.run(rig), want), "") << to_string(isa) << " T " << tokens;
+      }
+    }
+  }
+}
+
 TEST(QuantisedMatMulTest, ThreadsDoNotChangeABit) {
   for (const DType dtype : kQuantised) {
     const Case c(dtype, 19, 600, 416);
