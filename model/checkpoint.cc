@@ -6,9 +6,10 @@
 
 namespace colibri {
 
-Checkpoint Checkpoint::open(const std::filesystem::path& path) {
-  if (is_container_file(path)) return Checkpoint(open_container(path));
-  return Checkpoint(open_model_directory(path));
+Checkpoint Checkpoint::open(const std::filesystem::path& path, PageCache cache) {
+  Checkpoint opened(is_container_file(path) ? open_container(path) : open_model_directory(path));
+  opened.cache_ = cache;
+  return opened;
 }
 
 const std::filesystem::path& Checkpoint::path() const { return source_->path(); }
@@ -22,12 +23,17 @@ bool Checkpoint::has(const TensorKey& key) const { return source_->has(key); }
 TensorRange Checkpoint::range(const TensorKey& key) const { return source_->range(key); }
 
 void Checkpoint::read(const TensorRange& range, void* into) const {
-  source_->read(range.file_idx, range.offset_bytes, range.size_bytes, into);
+  read(range.file_idx, range.offset_bytes, range.size_bytes, into);
 }
 
 void Checkpoint::read_scales(const TensorRange& range, void* into) const {
   const BlockScales& scales = range.scales;
-  source_->read(scales.file_idx, scales.offset_bytes, scales.size_bytes, into);
+  read(scales.file_idx, scales.offset_bytes, scales.size_bytes, into);
+}
+
+void Checkpoint::read(int file_idx, uint64_t offset_bytes, uint64_t size_bytes, void* into) const {
+  source_->read(file_idx, offset_bytes, size_bytes, into);
+  if (cache_ == PageCache::kDrop) source_->forget(file_idx, offset_bytes, size_bytes);
 }
 
 }  // namespace colibri

@@ -50,6 +50,9 @@ struct CheckpointSummary {
 
 class TensorSource;
 
+// Whether the system keeps what was read of the files in its page cache.
+enum class PageCache : uint8_t { kKeep, kDrop };
+
 class Checkpoint {
  public:
   // Opens a Hugging Face directory (config, index, every header) or a .colibri file; finds and
@@ -59,7 +62,7 @@ class Checkpoint {
   // or quantised form that is not supported, kEnvironment when `path` is not there (with the
   // command that downloads an org/name). Files stay open. Threads: const members may be called from
   // several threads.
-  static Checkpoint open(const std::filesystem::path& path);
+  static Checkpoint open(const std::filesystem::path& path, PageCache cache = PageCache::kKeep);
   // Any other source of tensors.
   explicit Checkpoint(std::shared_ptr<const TensorSource> source) : source_(std::move(source)) {}
 
@@ -84,7 +87,10 @@ class Checkpoint {
   void read_scales(const TensorRange& range, void* into) const;
 
  private:
+  void read(int file_idx, uint64_t offset_bytes, uint64_t size_bytes, void* into) const;
+
   std::shared_ptr<const TensorSource> source_;
+  PageCache cache_ = PageCache::kKeep;
 };
 
 }  // namespace colibri

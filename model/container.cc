@@ -145,6 +145,10 @@ class ContainerSource : public TensorSource {
     file_.read(offset_bytes, size_bytes, into);
   }
 
+  void forget(int, uint64_t offset_bytes, uint64_t size_bytes) const override {
+    file_.forget(offset_bytes, size_bytes);
+  }
+
  private:
   void tie_head() {
     if (!config_.tied_embeddings) return;

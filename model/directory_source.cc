@@ -119,6 +119,10 @@ class DirectorySource : public TensorSource {
     files_[static_cast<size_t>(file_idx)].read(offset_bytes, size_bytes, into);
   }
 
+  void forget(int file_idx, uint64_t offset_bytes, uint64_t size_bytes) const override {
+    files_[static_cast<size_t>(file_idx)].forget(offset_bytes, size_bytes);
+  }
+
  private:
   std::vector<SafetensorsFile> files_;
   TensorMatch match_;

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
+#include "model/input_file.h"
 
 namespace colibri {
 
@@ -64,24 +66,23 @@ class SafetensorsFile {
  public:
   // Errors: kInput for a malformed file, kEnvironment when the system refuses to open it.
   static SafetensorsFile open(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
 
-  const std::string& path() const { return path_; }
-  uint64_t size_bytes() const { return size_bytes_; }
+  const std::string& path() const { return file_.path(); }
+  uint64_t size_bytes() const { return file_.size_bytes(); }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
-  // Positional read of [offset_bytes, offset_bytes + num_bytes). Fails with kInput if the file has
-  // become shorter since it was opened, or the disk fails.
-  void read(uint64_t offset_bytes, uint64_t num_bytes, void* into) const;
+  // As InputFile's.
+  void read(uint64_t offset_bytes, uint64_t num_bytes, void* into) const {
+    file_.read(offset_bytes, num_bytes, into);
+  }
+  void forget(uint64_t offset_bytes, uint64_t num_bytes) const {
+    file_.forget(offset_bytes, num_bytes);
+  }
 
  private:
-  explicit SafetensorsFile(std::string path) : path_(std::move(path)) {}
+  explicit SafetensorsFile(InputFile file) : file_(std::move(file)) {}
 
-  std::string path_;
-  int fd_ = -1;
-  uint64_t size_bytes_ = 0;
+  InputFile file_;
   std::vector<SafetensorsEntry> entries_;
 };
 

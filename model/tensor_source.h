@@ -26,6 +26,10 @@ class TensorSource {
   // [offset_bytes, offset_bytes + size_bytes) of a file that a range or its scales name.
   virtual void read(int file_idx, uint64_t offset_bytes, uint64_t size_bytes, void* into) const = 0;
 
+  // Lets the system drop what it cached of such a range. Sources without files have nothing to
+  // drop.
+  virtual void forget(int /*file_idx*/, uint64_t /*offset_bytes*/, uint64_t /*size_bytes*/) const {}
+
  protected:
   // A source fills these when it is made.
   std::filesystem::path path_;

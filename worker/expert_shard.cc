@@ -7,8 +7,6 @@
 namespace colibri {
 namespace {
 
-constexpr uint64_t kSliceBytes = 64 << 20;
-
 constexpr std::array kExpertRoles = {TensorRole::kExpertGate, TensorRole::kExpertUp,
                                      TensorRole::kExpertDown};
 
@@ -21,20 +19,13 @@ MatrixView& matrix_of(ExpertWeights& weights, TensorRole role) {
 
 }  // namespace
 
-// One matrix to read and where it goes.
-struct ExpertShard::Load {
-  TensorRange range;
-  size_t offset_bytes;
-  MatrixView* view;
-};
-
 ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placement,
                          const ShardOptions& options, Ops& ops, ThreadPool& pool)
     : options_(options),
       ops_(ops),
       hidden_size_(checkpoint.config().hidden_size),
       width_(checkpoint.config().expert_width) {
-  std::vector<Load> loads;
+  std::vector<MatrixLoad> loads;
   lay_out(checkpoint, placement, loads);
   if (!loads.empty()) {
     hidden_ = Buffer(static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
@@ -43,33 +34,15 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
           Buffer(static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
     }
   }
-  read_all(checkpoint, loads, pool);
-}
-
-// In slices, so that the caller's thread can tell how far it is.
-void ExpertShard::read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads,
-                           ThreadPool& pool) {
-  size_t begin = 0;
-  while (begin < loads.size()) {
-    size_t end = begin;
-    uint64_t bytes = 0;
-    while (end < loads.size() && bytes < kSliceBytes) bytes += loads[end++].range.size_bytes;
-    pool.run(static_cast<int64_t>(end - begin), [&](int64_t i) {
-      const Load& load = loads[begin + static_cast<size_t>(i)];
-      Buffer scratch;
-      load_range(checkpoint, load.range, load.view->dtype, memory_.as<char>() + load.offset_bytes,
-                 scratch);
-    });
-    options_.on_bytes(bytes);
-    begin = end;
-  }
+  load_matrices(checkpoint, loads, memory_.as<char>(), pool, options_.on_bytes);
   options_.on_bytes = {};  // what it captured may end with the load
 }
 
 void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placement,
-                          std::vector<Load>& loads) {
+                          std::vector<MatrixLoad>& loads) {
   const int num_layers = checkpoint.config().num_layers;
   slots_.resize(static_cast<size_t>(num_layers));
+  std::vector<MatrixView*> views;  // of each load
   size_t at = 0;
   for (int layer = 0; layer < num_layers; ++layer) {
     if (!checkpoint.config().layer_is_moe[static_cast<size_t>(layer)]) continue;
@@ -83,13 +56,16 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
         MatrixView& view = matrix_of(slots[slot], role);
         view = {nullptr, kept_dtype(role, range.dtype, options_.formats), range.rows, range.cols};
         if (is_quantised(view.dtype)) row_dtype_ = DType::kI8;
-        loads.push_back({range, at, &view});
+        loads.push_back({range, view.dtype, at});
+        views.push_back(&view);
         at += aligned(static_cast<size_t>(view.size_bytes()));
       }
     }
   }
   memory_ = Buffer(at);
-  for (Load& load : loads) load.view->data = memory_.as<char>() + load.offset_bytes;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    views[i]->data = memory_.as<char>() + loads[i].offset_bytes;
+  }
 }
 
 // A counting sort of the pairs by slot; only slots with rows become groups.

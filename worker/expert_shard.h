@@ -15,6 +15,7 @@
 #include "model/weight_loader.h"
 #include "topology/placement.h"
 #include "transport/expert_exchange.h"
+#include "worker/shard_loader.h"
 
 namespace colibri {
 
@@ -46,9 +47,8 @@ class ExpertShard : public LocalExperts {
   int64_t num_resident() const { return num_resident_; }
 
  private:
-  struct Load;
-  void lay_out(const Checkpoint& checkpoint, const Placement& placement, std::vector<Load>& loads);
-  void read_all(const Checkpoint& checkpoint, const std::vector<Load>& loads, ThreadPool& pool);
+  void lay_out(const Checkpoint& checkpoint, const Placement& placement,
+               std::vector<MatrixLoad>& loads);
   void group_by_slot(const LocalRows& rows);
 
   ShardOptions options_;
