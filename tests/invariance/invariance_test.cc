@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <random>
 
-#include "base/dtype.h"
 #include "kernels/ops.h"
 #include "tests/support/model_files.h"
+#include "tests/support/random_model.h"
 #include "tests/support/run_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -42,16 +40,26 @@ std::vector<int32_t> prompt_of(int length, int64_t vocab, int step) {
   return ids;
 }
 
+// What a run keeps its weights as.
+struct Form {
+  std::string weights = "auto", dense_weights = "auto";
+};
+
+const Form kQuantisedForms[] = {{"q8", "auto"}, {"q4", "auto"}, {"q8", "q8"}, {"q4", "q4"}};
+
 struct Subject {
   std::string model;
   int64_t vocab = 0;
   int prompt_length = 0;
   int64_t max_tokens = 0;
+  Form form = {};
 };
 
 std::vector<std::vector<float>> logits_at(const Subject& subject, const Point& point) {
   ModelRun run;
   run.options.model = subject.model;
+  run.options.weights = subject.form.weights;
+  run.options.dense_weights = subject.form.dense_weights;
   run.options.ranks = point.ranks;
   run.options.threads = point.threads;
   run.options.chunk = point.chunk;
@@ -86,16 +94,24 @@ void expect_invariant(const Subject& subject, const std::vector<Point>& points) 
   const auto reference = logits_at(subject, Point{});
   ASSERT_EQ(reference.size(), static_cast<size_t>(subject.prompt_length - 1 + subject.max_tokens));
   for (const Point& point : points) {
-    ASSERT_EQ(first_difference(reference, logits_at(subject, point)), "") << name_of(point);
+    ASSERT_EQ(first_difference(reference, logits_at(subject, point)), "")
+        << name_of(point) << ", weights " << subject.form.weights << ", dense weights "
+        << subject.form.dense_weights;
   }
 }
 
-std::vector<Point> whole_product() {
+struct Axes {
+  std::vector<int> ranks, threads;
+  std::vector<int64_t> chunks;
+  std::vector<const char*> placements;
+};
+
+std::vector<Point> product_of(const Axes& axes) {
   std::vector<Point> points;
-  for (const int ranks : {1, 2, 3, 5, 7}) {
-    for (const int threads : {1, 3}) {
-      for (const int64_t chunk : {int64_t{1}, int64_t{7}, int64_t{64}, kWholePrompt}) {
-        for (const char* placement : {"contiguous", "round-robin", "random:5"}) {
+  for (const int ranks : axes.ranks) {
+    for (const int threads : axes.threads) {
+      for (const int64_t chunk : axes.chunks) {
+        for (const char* placement : axes.placements) {
           for (const bool mates : {false, true}) {
             points.push_back({ranks, threads, chunk, placement, mates});
           }
@@ -104,6 +120,18 @@ std::vector<Point> whole_product() {
     }
   }
   return points;
+}
+
+std::vector<Point> whole_product() {
+  return product_of({{1, 2, 3, 5, 7},
+                     {1, 3},
+                     {1, 7, 64, kWholePrompt},
+                     {"contiguous", "round-robin", "random:5"}});
+}
+
+// For forms of weights, which differ in the products only.
+std::vector<Point> smaller_product() {
+  return product_of({{1, 2, 3, 5}, {1, 3}, {7, kWholePrompt}, {"contiguous", "random:5"}});
 }
 
 // Every instruction set of this machine, and own rows as messages, at a few points.
@@ -120,6 +148,7 @@ std::vector<Point> other_ways() {
 }
 
 const std::string kModels = COLIBRI_SOURCE_DIR "/tests/data/models/";
+const std::string kDemo = COLIBRI_SOURCE_DIR "/configs/models/demo";
 
 TEST(InvarianceTest, GroupedQueryModelOverTheWholeProduct) {
   expect_invariant({kModels + "qwen2_moe_shared", 96, 70, 3}, whole_product());
@@ -129,8 +158,27 @@ TEST(InvarianceTest, LatentModelOverTheWholeProduct) {
   expect_invariant({kModels + "deepseek_v3_groups", 96, 70, 3}, whole_product());
 }
 
+TEST(InvarianceTest, Fp8ModelOverASmallerProduct) {
+  expect_invariant({kModels + "deepseek_v3_fp8", 96, 70, 3}, smaller_product());
+}
+
+// Both forms hold quantised experts; the way that own rows and messages go is that of experts.
+TEST(InvarianceTest, QuantisedFp8ModelOverASmallerProduct) {
+  for (const char* weights : {"q8", "q4"}) {
+    const Form form{weights, weights};
+    expect_invariant({kModels + "deepseek_v3_fp8", 96, 70, 3, form}, smaller_product());
+  }
+}
+
+TEST(InvarianceTest, QuantisedModelsInOtherWays) {
+  for (const Form& form : kQuantisedForms) {
+    expect_invariant({kModels + "deepseek_v3_fp8", 96, 70, 3, form}, other_ways());
+    expect_invariant({kDemo, 1536, 70, 2, form}, other_ways());
+  }
+}
+
 TEST(InvarianceTest, DemoModelInOtherWays) {
-  expect_invariant({COLIBRI_SOURCE_DIR "/configs/models/demo", 1536, 130, 3}, other_ways());
+  expect_invariant({kDemo, 1536, 130, 3}, other_ways());
 }
 
 TEST(InvarianceTest, EveryFixtureInOtherWays) {
@@ -151,34 +199,7 @@ const char* const kBlocksConfig = R"({
   "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 1024,
   "tie_word_embeddings": true, "torch_dtype": "bfloat16", "hidden_act": "silu"})";
 
-std::string random_bf16(int64_t count, float scale, std::mt19937& random) {
-  std::string bytes(static_cast<size_t>(2 * count), '\0');
-  for (int64_t i = 0; i < count; ++i) {
-    const float unit = static_cast<float>(random() >> 8) * 0x1p-23f - 1;
-    const uint16_t bits = float_to_bf16(unit * scale);
-    std::memcpy(bytes.data() + 2 * i, &bits, sizeof bits);
-  }
-  return bytes;
-}
-
-void write_blocks_model(const std::filesystem::path& dir) {
-  const ModelConfig config = parse_model_config(kBlocksConfig, "made-up config.json");
-  std::mt19937 random(7);
-  std::vector<TestTensor> tensors;
-  for (const WantedTensor& want : wanted_tensors(config, false)) {
-    int64_t count = 1;
-    for (const int64_t size : want.shape) count *= size;
-    const float scale =
-        want.shape.size() == 1 ? 1.0f : 2.0f / std::sqrt(static_cast<float>(want.shape.back()));
-    tensors.push_back({want.name, "BF16", want.shape, random_bf16(count, scale, random)});
-  }
-  write_file(dir / "config.json", kBlocksConfig);
-  write_file(dir / "model.safetensors", safetensors_image(tensors));
-}
-
-TEST(InvarianceTest, ModelOfManyBlocks) {
-  const TempDir dir;
-  write_blocks_model(dir.path());
+std::vector<Point> few_points() {
   std::vector<Point> points = {{1, 2, 64},
                                {2, 1, 7, "round-robin"},
                                {3, 2, 100, "random:1"},
@@ -188,7 +209,44 @@ TEST(InvarianceTest, ModelOfManyBlocks) {
     if (isa_is_available(isa))
       points.push_back({1, 2, 64, "contiguous", false, false, to_string(isa)});
   }
-  expect_invariant({dir.path(), 100, 310, 2}, points);
+  return points;
+}
+
+TEST(InvarianceTest, ModelOfManyBlocks) {
+  const TempDir dir;
+  write_random_model(dir.path(), kBlocksConfig, 7);
+  expect_invariant({dir.path(), 100, 310, 2}, few_points());
+}
+
+// From .colibri files, so that the weights are encoded once.
+TEST(InvarianceTest, QuantisedModelOfManyBlocks) {
+  const TempDir dir;
+  // Widths of attention and of the dense layer that can be grouped.
+  std::string config = kBlocksConfig;
+  config.replace(config.find("\"head_dim\": 40"), 14, "\"head_dim\": 48");
+  config.replace(config.find("\"intermediate_size\": 72"), 23, "\"intermediate_size\": 96");
+  write_random_model(dir.path(), config, 7);
+  for (const char* weights : {"q8", "q4"}) {
+    const auto path = dir / (std::string(weights) + ".colibri");
+    write_container(dir.path(), parse_weight_formats(weights, weights), path);
+    expect_invariant({path, 100, 310, 2}, few_points());
+  }
+}
+
+TEST(InvarianceTest, ConvertedModelsHaveTheBitsOfTheirDirectory) {
+  const TempDir dir;
+  int num = 0;
+  for (const std::string& model : {kDemo, kModels + "deepseek_v3_fp8"}) {
+    for (const Form& form : {Form{"bf16", "auto"}, Form{"q8", "auto"}, Form{"q4", "q4"}}) {
+      const auto path = dir / (std::to_string(++num) + ".colibri");
+      write_container(model, parse_weight_formats(form.weights, form.dense_weights), path);
+      for (const int ranks : {1, 3}) {
+        const auto got = logits_at({path, 96, 70, 3}, {ranks});
+        EXPECT_EQ(first_difference(logits_at({model, 96, 70, 3, form}, Point{}), got), "")
+            << model << ", " << form.weights;
+      }
+    }
+  }
 }
 
 TEST(InvarianceTest, OneBitOfOneExpertWeightIsSeen) {
