@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #define TOML_HEADER_ONLY 1
+#define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
 #include <algorithm>

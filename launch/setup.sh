@@ -8,7 +8,8 @@ colibri_say() { printf '== %s\n' "$*" >&2; }
 
 colibri_packages() {
   echo g++ cmake ninja-build libopenmpi-dev openmpi-bin libhwloc-dev libspdlog-dev \
-    nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev pkg-config
+    nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev \
+    libxxhash-dev pkg-config
   [ "$1" != build ] && echo libgtest-dev binutils
   [ "$1" = full ] && echo clang libclang-rt-dev
   return 0
