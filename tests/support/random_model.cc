@@ -55,9 +55,8 @@ std::vector<float> kept_values(const Checkpoint& checkpoint, const TensorKey& ke
 }
 
 // Packed experts are written split, under the names of the split form.
-TestTensor decoded_tensor(const Checkpoint& checkpoint, const TensorKey& key,
-                          const WeightFormats& formats) {
-  const ModelConfig& config = checkpoint.config();
+TestTensor f32_tensor(const ModelConfig& config, const TensorKey& key,
+                      const std::vector<float>& values) {
   const WantedShape shape = wanted_shape(config, key.role);
   const MoeNaming& naming = moe_namings(config.family)[0];
   TestTensor tensor;
@@ -66,8 +65,22 @@ TestTensor decoded_tensor(const Checkpoint& checkpoint, const TensorKey& key,
   tensor.dtype = "F32";
   tensor.shape = shape.is_vector ? std::vector<int64_t>{shape.cols}
                                  : std::vector<int64_t>{shape.rows, shape.cols};
-  tensor.bytes = float_bytes(kept_values(checkpoint, key, formats));
+  tensor.bytes = float_bytes(values);
   return tensor;
+}
+
+// The model of `source` with other values, of which each tensor's are values_of(checkpoint, key).
+template <class ValuesOf>
+void write_model_as_f32(const fs::path& source, const ValuesOf& values_of, const fs::path& dir) {
+  const Checkpoint checkpoint = Checkpoint::open(source);
+  std::vector<TestTensor> tensors;
+  for (const TensorKey& key : all_keys(checkpoint.config())) {
+    tensors.push_back(f32_tensor(checkpoint.config(), key, values_of(checkpoint, key)));
+  }
+  auto config = nlohmann::json::parse(read_file(source / "config.json"));
+  config.erase("quantization_config");
+  write_file(dir / "config.json", config.dump());
+  write_file(dir / "model.safetensors", safetensors_image(tensors));
 }
 
 }  // namespace
@@ -93,15 +106,23 @@ void write_random_model(const fs::path& dir, const std::string& config_json, uin
 
 void write_decoded_model(const fs::path& source, const WeightFormats& formats,
                          const fs::path& dir) {
-  const Checkpoint checkpoint = Checkpoint::open(source);
-  std::vector<TestTensor> tensors;
-  for (const TensorKey& key : all_keys(checkpoint.config())) {
-    tensors.push_back(decoded_tensor(checkpoint, key, formats));
-  }
-  auto config = nlohmann::json::parse(read_file(source / "config.json"));
-  config.erase("quantization_config");
-  write_file(dir / "config.json", config.dump());
-  write_file(dir / "model.safetensors", safetensors_image(tensors));
+  write_model_as_f32(
+      source,
+      [&](const Checkpoint& checkpoint, const TensorKey& key) {
+        return kept_values(checkpoint, key, formats);
+      },
+      dir);
+}
+
+void write_changed_model(const fs::path& source, const ChangeValues& change, const fs::path& dir) {
+  write_model_as_f32(
+      source,
+      [&](const Checkpoint& checkpoint, const TensorKey& key) {
+        std::vector<float> values = load_floats(checkpoint, key);
+        change(key, values);
+        return values;
+      },
+      dir);
 }
 
 void write_container(const fs::path& source, const WeightFormats& formats, const fs::path& target) {

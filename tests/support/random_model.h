@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "model/weight_format.h"
 
@@ -18,6 +20,11 @@ void write_random_model(const std::filesystem::path& dir, const std::string& con
 // Writes to `dir` the model of `source` as f32, each matrix with the values it has once it is kept
 // as `formats` says: q8 and q4 are encoded and decoded again. No quantization_config is left.
 void write_decoded_model(const std::filesystem::path& source, const WeightFormats& formats,
+                         const std::filesystem::path& dir);
+
+// Writes to `dir` the model of `source` as f32, each tensor's values as `change` leaves them.
+using ChangeValues = std::function<void(const TensorKey& key, std::vector<float>& values)>;
+void write_changed_model(const std::filesystem::path& source, const ChangeValues& change,
                          const std::filesystem::path& dir);
 
 // Converts the directory `source` to the .colibri file `target`.
