@@ -119,7 +119,10 @@ void check_convert(const ConvertOptions& o) {
 
 void check_inspect(const RunConfig& config) {
   check_range<int64_t>("--tokens", config.inspect.tokens, 0, int64_t{1} << 40);
-  if (config.inspect.routes.empty()) return check_model(config.common);
+  if (config.inspect.routes.empty()) {
+    if (config.inspect.tokens > 0) fail(ErrorKind::kInput, "--tokens goes with --routes");
+    return check_model(config.common);
+  }
   if (!config.common.model.empty()) {
     fail(ErrorKind::kInput, "--model and --routes are given, want one of them");
   }

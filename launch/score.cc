@@ -120,11 +120,14 @@ void Scoring::answer(const ScoreRequest& request) {
 }
 
 void Scoring::print_summary(size_t num_requests, double load_s) const {
+  const auto rate = [](size_t tokens, double seconds) {
+    return tokens > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+  };
   std::fprintf(
       stderr,
       "%zu document tokens read at %.0f tokens/s, %zu continuations scored at %.0f tokens/s (%s)\n",
-      document_tokens_, static_cast<double>(document_tokens_) / read_s_, num_continuations_,
-      static_cast<double>(scored_tokens_) / score_s_, session_.ops().name().c_str());
+      document_tokens_, rate(document_tokens_, read_s_), num_continuations_,
+      rate(scored_tokens_, score_s_), session_.ops().name().c_str());
   std::fprintf(stderr, "ready after %.0f ms\n", load_s * 1000);
   if (num_documents_ < num_requests) {
     std::fprintf(stderr, "colibri: warning: stopped after %zu of %zu documents\n", num_documents_,

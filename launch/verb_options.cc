@@ -100,9 +100,11 @@ void add_doctor(CLI::App& app, RunConfig& config) {
 void add_score(CLI::App& app, RunConfig& config) {
   ScoreOptions& o = config.score;
   add_run_options(app, config.common);
-  app.add_option("--document", o.document, "Text that the continuations follow");
+  app.add_option("--document", o.document,
+                 "Text that the continuations follow; special tokens are added");
   app.add_option("--document-file", o.document_file, "File with that text");
-  app.add_option("--continuation", o.continuations, "A text to score; may be given again")
+  app.add_option("--continuation", o.continuations,
+                 "A text to score, encoded alone, no special tokens; may be given again")
       ->allow_extra_args(false);
   app.add_option("--requests", o.requests_file,
                  "JSON lines, each {\"document\": ..., \"continuations\": [...]}");

@@ -97,7 +97,11 @@ void RouteFileWriter::commit() {
     fail(ErrorKind::kEnvironment, "cannot finish ", temporary_.string(), ": ",
          std::strerror(reason));
   }
-  std::filesystem::rename(temporary_, path_);
+  std::error_code error;
+  std::filesystem::rename(temporary_, path_, error);
+  if (!error) return;
+  std::remove(temporary_.c_str());
+  fail(ErrorKind::kEnvironment, "cannot name ", path_.string(), ": ", error.message());
 }
 
 }  // namespace colibri

@@ -148,6 +148,24 @@ TEST_F(RouteFileTest, CutAtAnyByteIsAnError) {
   EXPECT_ERROR(read_all("CLBROU"), kInput, "no route record");
 }
 
+TEST_F(RouteFileTest, FlippedBitIsReadOrNamed) {
+  for (size_t bit = 0; bit < whole().size() * 8; bit += 7) {
+    std::string flipped = whole();
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    try {
+      EXPECT_LE(read_all(flipped), 1) << bit;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path().string()), std::string::npos);
+    }
+  }
+}
+
+TEST_F(RouteFileTest, NameThatIsADirectoryIsAnErrorAndNothingIsLeft) {
+  std::filesystem::create_directories(path() / "x");
+  EXPECT_ERROR(write_small(), kEnvironment, "cannot name");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), {}), 1);
+}
+
 TEST_F(RouteFileTest, OtherFilesAndVersionsAreNamed) {
   EXPECT_ERROR(read_all("GGUF0000" + std::string(60, '\0')), kInput, "no route record");
   std::string later = whole();
