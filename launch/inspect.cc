@@ -4,10 +4,15 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
+#include "base/error.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "launch/session_setup.h"
 #include "model/checkpoint.h"
+#include "model/checkpoint_files.h"
+#include "model/container.h"
 #include "model/weight_loader.h"
 #include "topology/placement_file.h"
 
@@ -48,6 +53,11 @@ std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
   line("family", c.family);
   line("files", fmt::format("{}, {} tensors, {}, stored as {}", s.num_files, s.num_tensors,
                             format_bytes(static_cast<int64_t>(s.total_bytes)), dtypes));
+  if (c.dense_dtype && c.wide_dtype) {
+    line("container", fmt::format("version {}, experts {}, projections {}, embeddings {}",
+                                  kContainerVersion, to_string(c.checkpoint_dtype),
+                                  to_string(*c.dense_dtype), to_string(*c.wide_dtype)));
+  }
   line("layers", fmt::format("{}, {} of them with experts", c.num_layers, shape.num_moe_layers()));
   line("hidden", fmt::format("{}, vocabulary {}{}", c.hidden_size, c.vocab_size,
                              c.tied_embeddings ? ", tied embeddings" : ""));
@@ -85,6 +95,37 @@ std::string placement_summary(const ModelShape& shape, const RunConfig& config) 
   return text;
 }
 
+// Names what is damaged, at most a few.
+std::string damage_text(const std::vector<std::string>& damaged) {
+  constexpr size_t kMostNames = 5;
+  std::string text;
+  for (size_t i = 0; i < damaged.size() && i < kMostNames; ++i) {
+    text += (i > 0 ? "; " : "") + damaged[i];
+  }
+  if (damaged.size() > kMostNames)
+    text += fmt::format("; and {} more", damaged.size() - kMostNames);
+  return text;
+}
+
+// Fails naming the parts whose bytes differ from their checksums.
+std::string verify(const Checkpoint& checkpoint) {
+  const std::string path = checkpoint.path().string();
+  if (!is_container_file(path)) {
+    fail(ErrorKind::kUnsupported, path, ": a Hugging Face directory holds no checksums; --verify ",
+         "reads .colibri files (`colibri convert` writes them)");
+  }
+  ThreadPool pool({.num_threads = static_cast<int>(allowed_cpus().size()), .spin = false});
+  Progress progress("verifying", checkpoint.summary().total_bytes, stderr_progress());
+  const std::vector<std::string> damaged =
+      damaged_parts(path, pool, [&](uint64_t bytes) { progress.add(bytes); });
+  progress.finish();
+  if (damaged.empty()) {
+    return fmt::format("{:<12} every byte matches its checksum\n", "verified");
+  }
+  fail(ErrorKind::kInput, path, ": does not match its checksum: ", damage_text(damaged),
+       "; the file is damaged: copy or convert it again");
+}
+
 }  // namespace
 
 int inspect(const RunConfig& config) {
@@ -95,6 +136,7 @@ int inspect(const RunConfig& config) {
       model_shape(checkpoint.config(), formats, parse_kv_dtype(config.common.kv_dtype));
   std::string text = shape_text(checkpoint, shape);
   if (config.inspect.for_ranks > 0) text += placement_summary(shape, config);
+  if (config.inspect.verify) text += verify(checkpoint);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
