@@ -24,7 +24,10 @@ Isa parse_isa(const std::string& text) {
 
 Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats) {
   constexpr uint64_t kSeed = 1;
-  if (options.shape.empty()) return Checkpoint::open(options.model);
+  if (options.shape.empty()) {
+    return Checkpoint::open(options.model,
+                            options.page_cache == "drop" ? PageCache::kDrop : PageCache::kKeep);
+  }
   auto config = named_shape(options.shape);
   if (!config) {
     std::string names;
