@@ -18,13 +18,13 @@ namespace {
 constexpr char kOne = 0x38, kTwo = 0x40, kMinusOneAndAHalf = '\xbc', kNan = 0x7f;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// One layer, two experts of H 160 and I 136: a gate matrix has 2 x 2 blocks, three of them partial.
+// One layer, two experts of H 160 and I 135: a gate matrix has 2 x 2 blocks, three of them partial.
 std::string config_json(const std::string& keys =
                             R"("quantization_config": {"quant_method": "fp8", "fmt": "e4m3",
         "activation_scheme": "dynamic", "weight_block_size": [128, 128]})") {
   return R"({"model_type": "qwen3_moe", "vocab_size": 7000, "hidden_size": 160,
     "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
-    "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 136)" +
+    "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 135)" +
          (keys.empty() ? "" : ", " + keys) + "}";
 }
 
@@ -74,7 +74,7 @@ TEST(Fp8Test, AWeightIsItsValueTimesTheScaleOfItsBlock) {
   const Checkpoint checkpoint = open_changed(dir, [](Tensors& t) {
     std::string& bytes = find(t, kGate).bytes;
     bytes[127 * 160 + 128] = kTwo;
-    bytes[135 * 160 + 159] = kMinusOneAndAHalf;
+    bytes[134 * 160 + 159] = kMinusOneAndAHalf;
   });
   const std::vector<float> got = widened(checkpoint, kGateKey);
   const auto at = [&](size_t row, size_t col) { return got[row * 160 + col]; };
@@ -84,7 +84,21 @@ TEST(Fp8Test, AWeightIsItsValueTimesTheScaleOfItsBlock) {
   EXPECT_EQ(at(127, 128), 6.0f);
   EXPECT_EQ(at(128, 127), 5.0f);
   EXPECT_EQ(at(128, 128), 7.0f);
-  EXPECT_EQ(at(135, 159), -10.5f);
+  EXPECT_EQ(at(134, 159), -10.5f);
+}
+
+// A last block of seven columns.
+TEST(Fp8Test, NarrowLastBlockHasItsScale) {
+  const TempDir dir;
+  const std::string down = "model.layers.0.mlp.experts.1.down_proj.weight";
+  const Checkpoint checkpoint = open_changed(dir, [&](Tensors& t) {
+    make_fp8(t, down, {2, 3, 5, 7});
+  });
+  const std::vector<float> got = widened(checkpoint, {TensorRole::kExpertDown, 0, 1});
+  for (size_t col = 0; col < 135; ++col) {
+    EXPECT_EQ(got[col], col < 128 ? 2.0f : 3.0f) << col;
+    EXPECT_EQ(got[159 * 135 + col], col < 128 ? 5.0f : 7.0f) << col;
+  }
 }
 
 TEST(Fp8Test, ScalesMayBeBf16) {
@@ -151,7 +165,7 @@ TEST(Fp8Test, SummaryCountsScales) {
   write_file(plain_dir / "config.json", config_json(""));
   write_file(plain_dir / "model.safetensors", safetensors_image(plain));
   const CheckpointSummary want = Checkpoint::open(plain_dir.path()).summary();
-  const uint64_t saved = 136 * 160 * 3 - 4 * 4;  // bytes instead of f32s, and four scales
+  const uint64_t saved = 135 * 160 * 3 - 4 * 4;  // bytes instead of f32s, and four scales
   EXPECT_EQ(got.total_bytes, want.total_bytes - saved);
   EXPECT_EQ(got.expert_bytes, want.expert_bytes - saved);
   EXPECT_EQ(got.num_tensors, want.num_tensors + 1);
@@ -219,7 +233,7 @@ TEST(Fp8Test, WeightsAndConfigurationMustAgree) {
   EXPECT_ERROR(open_changed(dir, nothing, config_json("")), kInput,
                kGate + "\" is of type F8_E4M3, but config.json has no quantization_config");
   const auto widen = [](Tensors& t) {
-    find(t, kGate) = {kGate, "F32", {136, 160}, std::string(136 * 160 * 4, '\0')};
+    find(t, kGate) = {kGate, "F32", {135, 160}, std::string(135 * 160 * 4, '\0')};
     t.pop_back();
   };
   EXPECT_ERROR(open_changed(dir, widen), kInput, "no tensor in use is of type F8_E4M3");

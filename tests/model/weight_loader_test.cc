@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/quantised.h"
@@ -82,6 +83,22 @@ TEST(WeightLoaderTest, PiecesNarrowToTheBf16OfEveryValue) {
   const std::string got = load_as(source, DType::kBF16);
   const auto* bits = reinterpret_cast<const uint16_t*>(got.data());
   for (size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(bits[i], float_to_bf16(wide[i])) << i;
+}
+
+// At every place of a vector and past its end.
+TEST(WeightLoaderTest, SpecialValuesNarrowAsOneByOne) {
+  const float specials[] = {0x1.01p0f, 0x1.03p0f, -0x1.01p0f, 3.4e38f, INFINITY,
+                            -INFINITY, 0x1p-149f, -0.0f,      NAN,     -NAN};
+  for (const float special : specials) {
+    for (size_t at = 0; at < 7; ++at) {
+      std::vector<float> wide(7, 1.5f);
+      wide[at] = special;
+      const OneMatrix source(DType::kF32, 1, 7, wide.data());
+      const std::string got = load_as(source, DType::kBF16);
+      const auto* bits = reinterpret_cast<const uint16_t*>(got.data());
+      for (size_t i = 0; i < 7; ++i) EXPECT_EQ(bits[i], float_to_bf16(wide[i])) << special << at;
+    }
+  }
 }
 
 TEST(WeightLoaderTest, WidthsThatHaveNoWholeGroupsAreRefusedByName) {
