@@ -65,10 +65,8 @@ __attribute__((target("avx512f,avx512vnni"))) void int8_avx512() {
   const __m512i ones = _mm512_set1_epi8(1);
   LOOP(__m512i, _mm512_setzero_si512(), DOT_BYTES)
 }
-#define DOT_PAIRS(x)                                                               \
-  asm volatile("vpmaddubsw %2, %2, %1\n\tvpmaddwd %2, %1, %1\n\tvpaddd %1, %0, %0" \
-               : "+x"(x), "=&x"(product)                                           \
-               : "x"(ones));
+#define DOT_PAIRS(x) \
+  asm volatile("vpmaddubsw %2, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(x), "=&x"(product) : "x"(ones));
 __attribute__((target("avx2"))) void int8_avx2() {
   const __m256i ones = _mm256_set1_epi8(1);
   __m256i product;

@@ -29,9 +29,10 @@ Probe read_probe(ThreadPool& pool, const void* data, int64_t bytes);
 // adds. No memory is touched. A run costs about 5 to 50 ms.
 Probe f32_probe(ThreadPool& pool, Isa isa);
 
-// Integer operations per second, two a multiply-add of bytes into 32 bit, in the instructions that
-// the q8 and q4 products of `isa` use: vpdpbusd; pmaddubsw, pmaddwd and paddd; or pmaddwd and
-// paddd. Neither unpacking nor scales are counted, so that products reach some 70 % at best.
+// Integer operations per second, two a multiply-add of bytes, in the cheapest instructions that the
+// products of q8 and q4 weights use on `isa`: vpdpbusd; pmaddubsw and paddw; or pmaddwd and paddd.
+// Unpacking, sums of 16 bit that must be widened, and scales are not counted: two scales a group
+// leave a product on AVX-512 about 70 % of this at best. A run costs about 5 to 50 ms.
 Probe int8_probe(ThreadPool& pool, Isa isa);
 
 // One timed run, per second of the wall clock.
