@@ -1,5 +1,7 @@
 #include "launch/verb_options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/env.h"
 
 namespace colibri {

@@ -1,11 +1,14 @@
 // The options of every verb.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 
 #include "launch/run_config.h"
+
+namespace CLI {
+class App;
+}
 
 namespace colibri {
 

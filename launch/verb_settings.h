@@ -1,11 +1,14 @@
 // Between CLI11's options and configuration files: a file's values into options, options as a file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "launch/config_file.h"
+
+namespace CLI {
+class App;
+}
 
 namespace colibri {
 

@@ -128,6 +128,20 @@ TEST_F(ConfigFileTest, FilesThatCannotBeReadAreNamed) {
   EXPECT_ERROR(parse({"bench", "--config", dir_.path().string()}), kInput, "not a file");
 }
 
+TEST_F(ConfigFileTest, DeepFilesAreErrorsAndNotTheEndOfTheStack) {
+  std::string dots;
+  for (int i = 0; i < 200000; ++i) dots += ".a";
+  EXPECT_ERROR(bench("\na" + dots + " = 1\n"), kInput, "line 2: a key with many dots");
+  EXPECT_ERROR(bench("[a" + dots + "]\n"), kInput, "many dots");
+  EXPECT_ERROR(bench("x = {y" + dots + " = 1}\n"), kInput, "many dots");
+  EXPECT_ERROR(bench("a = " + std::string(100000, '[')), kInput, "no TOML");
+  // Dots in texts and comments are no keys'.
+  const std::string text = "...................................... \\\" ...";
+  EXPECT_EQ(bench("model = \"" + text + "\"  # " + text + "\nchunk = 7\n").common.chunk, 7);
+  EXPECT_EQ(bench("model = \"\"\"\n" + text + "\n\"\"\"\nchunk = 7\n").common.chunk, 7);
+  EXPECT_EQ(bench("model = '" + dots + "'\nchunk = 7\n").common.chunk, 7);
+}
+
 TEST_F(ConfigFileTest, NumbersOfAFileAreHeldAgainstTheirRanges) {
   EXPECT_ERROR(bench("model = \"m\"\nchunk = 0\n"), kInput, "--chunk is 0, want 1 to");
 }
