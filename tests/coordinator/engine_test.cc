@@ -9,6 +9,17 @@
 namespace colibri {
 namespace {
 
+// The sequence and position of every token that layer 0 routed.
+struct SeenTokens : RouteObserver {
+  void on_routes(int layer, const Batch& batch, std::span<const int32_t>,
+                 std::span<const float>) override {
+    for (size_t t = 0; layer == 0 && t < batch.ids.size(); ++t) {
+      tokens.emplace_back(batch.sequences.at(t), batch.positions[t]);
+    }
+  }
+  std::vector<std::pair<int32_t, int32_t>> tokens;
+};
+
 // The tiny model on one rank, greedy.
 class EngineTest : public testing::Test {
  protected:
@@ -28,7 +39,8 @@ class EngineTest : public testing::Test {
                   .cache = &cache_,
                   .ops = &rig_.ops(),
                   .stream = &rig_.stream(),
-                  .max_tokens = 8},
+                  .max_tokens = 8,
+                  .observer = &seen_},
                  {.placement = &placement_, .exchange = exchange_.get()}) {}
 
   Engine engine(int max_batch) {
@@ -52,6 +64,7 @@ class EngineTest : public testing::Test {
   }
 
   ShardRig rig_;
+  SeenTokens seen_;
   Placement placement_;
   std::unique_ptr<ExpertShard> shard_;
   CoordinatorWeights weights_;
@@ -69,6 +82,16 @@ TEST_F(EngineTest, PromptIsReadInChunksThenOneTokenAStep) {
   EXPECT_EQ(e.totals().num_prompt_tokens, 4);
   EXPECT_EQ(e.totals().num_new_tokens, 2);
   EXPECT_EQ(e.finish_reason(0), FinishReason::kLength);
+}
+
+TEST_F(EngineTest, ObserversSeeWhichRequestATokenBelongsTo) {
+  Engine e = engine(2);
+  e.add(request({1, 2}, 1));
+  e.add(request({3, 4}, 2));
+  while (e.step()) {
+  }
+  using Tokens = std::vector<std::pair<int32_t, int32_t>>;
+  EXPECT_EQ(seen_.tokens, (Tokens{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}}));
 }
 
 TEST_F(EngineTest, StopIdEndsTheSequenceAndIsHandedOutLast) {
