@@ -85,6 +85,20 @@ TEST(SparseCheckpointTest, DeepseekV3OpensInManyShards) {
   expect_bytes_come_back(checkpoint, expert_across(checkpoint, 4 * kGiB), 4 * kGiB);
 }
 
+TEST(SparseCheckpointTest, Fp8DeepseekV3OpensWithAScaleForEveryBlock) {
+  const TempDir dir;
+  write_sparse_fp8(dir.path(), deepseek_v3_fp8_json(), 5 * kGiB);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  const int num_fp8 = 61 * 5 + 3 * 3 + 58 * (3 + 3 * 256);
+  EXPECT_EQ(checkpoint.summary().num_tensors, 3 + 61 * 9 + 3 * 3 + 58 * (5 + 3 * 256) + num_fp8);
+  const uint64_t expert_bytes = uint64_t{2048} * 7168 + 16 * 56 * 4;
+  EXPECT_EQ(checkpoint.summary().expert_bytes, 58 * 256 * 3 * expert_bytes);
+  const TensorRange kv_a = checkpoint.range({TensorRole::kLatentKvA, 60, -1});
+  EXPECT_EQ(kv_a.scales.rows, 5);  // 576 rows: four blocks and a half
+  EXPECT_EQ(kv_a.scales.cols, 56);
+  expect_bytes_come_back(checkpoint, expert_across(checkpoint, 4 * kGiB), 4 * kGiB);
+}
+
 // gate_up_proj is [256, 4096, 7168]: 7.5e9 elements in one tensor, more than 2^32.
 TEST(SparseCheckpointTest, PackedDeepseekV3HasElementCountsPast32Bits) {
   const TempDir dir;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "model/tensor_names.h"
 #include "tests/support/model_files.h"
 
 namespace colibri {
@@ -18,8 +19,8 @@ class SparseWriter {
   SparseWriter(const std::filesystem::path& dir, uint64_t shard_bytes)
       : dir_(dir), shard_bytes_(shard_bytes) {}
 
-  void add(const WantedTensor& tensor) {
-    uint64_t bytes = 2;  // bf16
+  void add(const WantedTensor& tensor, const std::string& dtype, uint64_t value_bytes) {
+    uint64_t bytes = value_bytes;
     std::string shape;
     for (const int64_t size : tensor.shape) {
       bytes *= static_cast<uint64_t>(size);
@@ -28,7 +29,7 @@ class SparseWriter {
     if (shards_.empty() || shards_.back().data_bytes > shard_bytes_) shards_.emplace_back();
     Shard& shard = shards_.back();
     if (shard.data_bytes > 0) shard.header += ',';
-    shard.header += '"' + tensor.name + R"(":{"dtype":"BF16","shape":[)" + shape +
+    shard.header += '"' + tensor.name + R"(":{"dtype":")" + dtype + R"(","shape":[)" + shape +
                     R"(],"data_offsets":[)" + std::to_string(shard.data_bytes) + ',' +
                     std::to_string(shard.data_bytes + bytes) + "]}";
     shard.data_bytes += bytes;
@@ -64,7 +65,25 @@ void write_sparse(const std::filesystem::path& dir, const std::string& config_js
   write_file(dir / "config.json", config_json);
   SparseWriter writer(dir, shard_bytes);
   const ModelConfig config = parse_model_config(config_json, "sparse");
-  for (const WantedTensor& tensor : wanted_tensors(config, packed)) writer.add(tensor);
+  for (const WantedTensor& tensor : wanted_tensors(config, packed)) writer.add(tensor, "BF16", 2);
+  writer.finish();
+}
+
+void write_sparse_fp8(const std::filesystem::path& dir, const std::string& config_json,
+                      uint64_t shard_bytes) {
+  write_file(dir / "config.json", config_json);
+  SparseWriter writer(dir, shard_bytes);
+  const ModelConfig config = parse_model_config(config_json, "sparse");
+  for (const WantedTensor& tensor : wanted_tensors(config, false)) {
+    if (tensor.name.find("_proj") == std::string::npos) {
+      writer.add(tensor, "BF16", 2);
+      continue;
+    }
+    writer.add(tensor, "F8_E4M3", 1);
+    WantedTensor scales{scale_name(tensor.name), tensor.shape};
+    for (int64_t& size : scales.shape) size = (size + kScaleBlock - 1) / kScaleBlock;
+    writer.add(scales, "F32", 4);
+  }
   writer.finish();
 }
 
@@ -81,6 +100,13 @@ std::string deepseek_v3_json() {
     "max_position_embeddings": 163840, "rope_scaling": {"type": "yarn", "factor": 40,
     "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 4096}})";
+}
+
+std::string deepseek_v3_fp8_json() {
+  std::string config = deepseek_v3_json();
+  return config.insert(config.rfind('}'), R"(, "quantization_config": {
+    "activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+    "weight_block_size": [128, 128]})");
 }
 
 }  // namespace colibri
