@@ -129,7 +129,7 @@ bool encode_q4(const Group& x, uint16_t (&bits)[kLanes], Group& codes) {
   Lanes extreme, plain, searched;
   find_extremes(x, extreme);
   if (!all_at_most(magnitude(extreme) / 8.0f, kLargestF16)) return false;
-  round_scales(extreme / -8.0f, bits, plain);
+  round_scales(extreme / -8.0f + 0.0f, bits, plain);  // + 0: a group of zeros has scale +0
   encode(x, inverse_of(plain), -8, 7, codes);
 
   uint16_t searched_bits[kLanes];

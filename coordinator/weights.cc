@@ -10,14 +10,15 @@ namespace {
 // One layer's loader: remembers where it is, so that each tensor is one short line.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, const WeightFormats& formats, const BytesRead& on_bytes)
-      : checkpoint_(checkpoint), formats_(formats), on_bytes_(on_bytes) {}
+  Loader(const Checkpoint& checkpoint, const WeightFormats& formats, ThreadPool& pool,
+         const BytesRead& on_bytes)
+      : checkpoint_(checkpoint), formats_(formats), pool_(pool), on_bytes_(on_bytes) {}
 
   void enter_layer(int layer) { layer_ = layer; }
   const ModelConfig& config() const { return checkpoint_.config(); }
 
   OwnedMatrix matrix(TensorRole role) const {
-    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), formats_);
+    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), formats_, pool_);
     report(role);
     return loaded;
   }
@@ -37,6 +38,7 @@ class Loader {
 
   const Checkpoint& checkpoint_;
   const WeightFormats& formats_;
+  ThreadPool& pool_;
   const BytesRead& on_bytes_;
   int layer_ = -1;
 };
@@ -157,9 +159,9 @@ LayerWeights load_layer(const Loader& load, int layer) {
 }  // namespace
 
 CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
-                                            const WeightFormats& formats,
+                                            const WeightFormats& formats, ThreadPool& pool,
                                             const BytesRead& on_bytes) {
-  Loader load(checkpoint, formats, on_bytes);
+  Loader load(checkpoint, formats, pool, on_bytes);
   CoordinatorWeights weights;
   weights.embedding = load.matrix(TensorRole::kEmbedding);
   weights.final_norm = load.floats(TensorRole::kFinalNorm);

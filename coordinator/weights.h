@@ -4,8 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "model/checkpoint.h"
-#include "model/weight_loader.h"
+#include "model/matrix_loads.h"
 
 namespace colibri {
 
@@ -56,9 +57,10 @@ struct CoordinatorWeights {
 // Called with the bytes just read.
 using BytesRead = std::function<void(uint64_t)>;
 
-// Reads them all. Errors as Checkpoint::read; kEnvironment when memory ends.
+// Reads them all, large ones with every thread of `pool`. Errors as Checkpoint::read; kEnvironment
+// when memory ends.
 CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
-                                            const WeightFormats& formats,
+                                            const WeightFormats& formats, ThreadPool& pool,
                                             const BytesRead& on_bytes);
 
 }  // namespace colibri

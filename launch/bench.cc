@@ -135,6 +135,15 @@ int measure(const RunConfig& config, const RankContext& context, const ModelSess
   return 0;
 }
 
+SessionNeeds checked_needs(const std::vector<BenchCase>& cases, const CommonOptions& options,
+                           const Checkpoint& checkpoint) {
+  const SessionNeeds needs = bench_needs(cases);
+  const int64_t limit = context_limit(options, checkpoint.config());
+  if (needs.max_context <= limit) return needs;
+  fail(ErrorKind::kInput, "the longest test takes ", needs.max_context, " positions, want at most ",
+       limit, "; make --prompt-tokens and --new-tokens smaller");
+}
+
 int bench_perplexity(const RunConfig& config, RankContext& context) {
   PerplexityText text;
   const auto prepare = [&](const Checkpoint& checkpoint) {
@@ -166,7 +175,9 @@ int bench(const RunConfig& config, RankContext& context) {
   CommonOptions options = config.common;
   for (const BenchCase& what : cases) options.max_batch = std::max(options.max_batch, what.batch);
   return run_session(
-      options, context, [&](const Checkpoint&) { return bench_needs(cases); }, hooks,
+      options, context,
+      [&](const Checkpoint& checkpoint) { return checked_needs(cases, options, checkpoint); },
+      hooks,
       [&](ModelSession& session, Serving& serving) {
         return measure(config, context, session, serving);
       });

@@ -12,6 +12,7 @@
 #include "launch/process_clock.h"
 #include "launch/prompts.h"
 #include "launch/rank_signals.h"
+#include "launch/session_setup.h"
 #include "launch/summary.h"
 
 namespace colibri {
@@ -167,11 +168,7 @@ void Generation::print_summary(const Engine& engine, double load_s) {
 
 SessionNeeds needs_of(const GenerateOptions& options, const CommonOptions& common,
                       const PromptSet& prompts, const ModelConfig& config) {
-  const int64_t limit = common.max_context > 0 ? common.max_context : config.max_positions;
-  if (common.max_context > config.max_positions) {
-    fail(ErrorKind::kInput, "--max-context is ", common.max_context,
-         ", but config.json says max_position_embeddings ", config.max_positions);
-  }
+  const int64_t limit = context_limit(common, config);
   SessionNeeds needs;
   needs.num_sequences = static_cast<int>(prompts.ids.size());
   for (const auto& ids : prompts.ids) {

@@ -20,7 +20,6 @@ namespace colibri {
 
 struct ModelSession::Coordinator {
   RouteObservers observers;
-  std::unique_ptr<RouteRecorder> recorder;
   std::unique_ptr<RouteOverride> routing;
   CoordinatorWeights weights;
   std::unique_ptr<KvCache> cache;
@@ -102,6 +101,9 @@ void ModelSession::open(const Prepare& prepare) {
   checkpoint_ = open_model(options_, formats_);
   shape_ = model_shape(checkpoint_->config(), formats_, kv_dtype_);
   if (context_.is_root()) needs_ = prepare(*checkpoint_);
+  if (context_.is_root() && !options_.record_routes.empty()) {
+    recorder_ = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
+  }
   PlacementOptions placement;
   placement.num_ranks = context_.size;
   placement.coordinator_experts = options_.coordinator_experts;
@@ -153,7 +155,7 @@ void ModelSession::load() {
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
       coordinator_->weights = load_coordinator_weights(
-          *checkpoint_, formats_, [&](uint64_t bytes) { progress.add(bytes); });
+          *checkpoint_, formats_, *pool_, [&](uint64_t bytes) { progress.add(bytes); });
       make_coordinator();
     }
   } catch (...) {
@@ -181,10 +183,7 @@ void ModelSession::make_coordinator() {
                               .may_spin = may_spin(),
                               .self_exchange = options_.self_exchange});
   if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
-  if (!options_.record_routes.empty()) {
-    c.recorder = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
-    c.observers.add(*c.recorder);
-  }
+  if (recorder_) c.observers.add(*recorder_);
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
@@ -211,7 +210,7 @@ int ModelSession::run_coordinator(const Serve& serve) {
   Serving serving{*c.engine, *c.forward, *c.cache, *c.exchange, c.observers};
   try {
     const int code = serve(serving);
-    if (c.recorder) c.recorder->commit();
+    if (recorder_) recorder_->commit();
     stop_workers(code, kStopTimeoutMs);
     return code;
   } catch (const Error& error) {

@@ -11,6 +11,7 @@
 #include "coordinator/engine.h"
 #include "coordinator/route_observer.h"
 #include "coordinator/route_override.h"
+#include "coordinator/route_recorder.h"
 #include "coordinator/weights.h"
 #include "launch/rank_context.h"
 #include "launch/run_config.h"
@@ -104,6 +105,7 @@ class ModelSession {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<ExpertShard> shard_;
+  std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
   std::unique_ptr<Coordinator> coordinator_;
 };
 

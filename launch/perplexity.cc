@@ -8,6 +8,7 @@
 #include "launch/model_text.h"
 #include "launch/rank_signals.h"
 #include "launch/scoring.h"
+#include "launch/session_setup.h"
 
 namespace colibri {
 namespace {

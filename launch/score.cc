@@ -13,6 +13,7 @@
 #include "launch/rank_signals.h"
 #include "launch/score_requests.h"
 #include "launch/scoring.h"
+#include "launch/session_setup.h"
 
 namespace colibri {
 namespace {

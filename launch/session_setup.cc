@@ -38,6 +38,14 @@ Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats
   return Checkpoint(make_random_source(*config, formats, kSeed));
 }
 
+int64_t context_limit(const CommonOptions& options, const ModelConfig& config) {
+  if (options.max_context > config.max_positions) {
+    fail(ErrorKind::kInput, "--max-context is ", options.max_context,
+         ", but config.json says max_position_embeddings ", config.max_positions);
+  }
+  return options.max_context > 0 ? options.max_context : config.max_positions;
+}
+
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context) {
   const std::vector<int> all = allowed_cpus();
   ThreadPool::Options pool;

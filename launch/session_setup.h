@@ -26,6 +26,10 @@ Isa parse_isa(const std::string& text);
 // Checkpoint::open; kInput for a shape that is not known (with those that are).
 Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats);
 
+// Most tokens of one sequence: --max-context, else what the model was made for. Fails with kInput
+// when --max-context is more than that.
+int64_t context_limit(const CommonOptions& options, const ModelConfig& config);
+
 // Threads of this rank: --threads, else its share of the allowed cores.
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context);
 

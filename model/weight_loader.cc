@@ -181,16 +181,20 @@ void load_range(const Checkpoint& checkpoint, const TensorRange& range, DType ke
   }
 }
 
-OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key,
-                        const WeightFormats& formats) {
-  const TensorRange range = checkpoint.range(key);
-  OwnedMatrix matrix;
-  matrix.view = {nullptr, kept_dtype(key.role, range.dtype, formats), range.rows, range.cols};
-  matrix.memory = Buffer(static_cast<size_t>(matrix.view.size_bytes()));
-  matrix.view.data = matrix.memory.data();
-  Buffer scratch;
-  load_range(checkpoint, range, matrix.view.dtype, matrix.memory.data(), scratch);
-  return matrix;
+TensorRange row_slice(const TensorRange& range, int64_t first, int64_t num_rows) {
+  check(first % kScaleBlock == 0 && first >= 0 && num_rows >= 0 && first + num_rows <= range.rows,
+        "rows ", first, " + ", num_rows, " of ", range.rows);
+  TensorRange slice = range;
+  slice.rows = num_rows;
+  slice.offset_bytes += static_cast<uint64_t>(matrix_bytes(range.dtype, first, range.cols));
+  slice.size_bytes = static_cast<uint64_t>(matrix_bytes(range.dtype, num_rows, range.cols));
+  if (range.scales.empty()) return slice;
+  const uint64_t scale_row_bytes =
+      static_cast<uint64_t>(range.scales.cols) * size_of(range.scales.dtype);
+  slice.scales.rows = (num_rows + kScaleBlock - 1) / kScaleBlock;
+  slice.scales.offset_bytes += static_cast<uint64_t>(first / kScaleBlock) * scale_row_bytes;
+  slice.scales.size_bytes = static_cast<uint64_t>(slice.scales.rows) * scale_row_bytes;
+  return slice;
 }
 
 std::vector<float> load_floats(const Checkpoint& checkpoint, const TensorKey& key) {

@@ -26,8 +26,9 @@ struct OwnedMatrix {
 void load_range(const Checkpoint& checkpoint, const TensorRange& range, DType kept, void* out,
                 Buffer& scratch);
 
-OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key,
-                        const WeightFormats& formats);
+// Rows [first, first + num_rows) of a range with their block scales; first is a multiple of
+// kScaleBlock, which holds whole panels too.
+TensorRange row_slice(const TensorRange& range, int64_t first, int64_t num_rows);
 
 // A vector or a small matrix widened to f32: norms, biases, router.
 std::vector<float> load_floats(const Checkpoint& checkpoint, const TensorKey& key);

@@ -12,10 +12,10 @@
 #include "base/thread_pool.h"
 #include "kernels/ops.h"
 #include "model/checkpoint.h"
+#include "model/matrix_loads.h"
 #include "model/weight_loader.h"
 #include "topology/placement.h"
 #include "transport/expert_exchange.h"
-#include "worker/shard_loader.h"
 
 namespace colibri {
 

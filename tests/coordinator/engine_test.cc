@@ -26,7 +26,8 @@ class EngineTest : public testing::Test {
   EngineTest()
       : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
         shard_(rig_.load(placement_, 0)),
-        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, [](uint64_t) {})),
+        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, rig_.pool(),
+                                          [](uint64_t) {})),
         cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 4),
         exchange_(make_exchange({.local = shard_.get(),
                                  .ops = &rig_.ops(),

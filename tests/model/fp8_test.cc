@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/quantised.h"
-#include "model/weight_loader.h"
+#include "model/matrix_loads.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/model_files.h"
 #include "tests/support/temp_dir.h"
@@ -118,7 +118,8 @@ TEST(Fp8Test, AsStoredIsBf16RoundedToEven) {
   const Checkpoint checkpoint = open_changed(dir, [](Tensors& t) {
     find(t, kGateScale).bytes = float_bytes({0x1.03p0f, 1, 1, 1});  // between 0x1.02 and 0x1.04
   });
-  const OwnedMatrix gate = load_matrix(checkpoint, kGateKey, WeightFormats{});
+  ThreadPool pool({.num_threads = 1});
+  const OwnedMatrix gate = load_matrix(checkpoint, kGateKey, WeightFormats{}, pool);
   ASSERT_EQ(gate.view.dtype, DType::kBF16);
   EXPECT_EQ(bf16_to_float(gate.memory.as<uint16_t>()[0]), 0x1.04p0f);
 }
@@ -265,7 +266,8 @@ TEST(Fp8Test, ValuesThatAreNoNumbersAreNamedAtLoad) {
   const TempDir dir, large_dir;
   const Checkpoint with_nan =
       open_changed(dir, [](Tensors& t) { find(t, kGate).bytes.back() = kNan; });
-  EXPECT_ERROR(load_matrix(with_nan, kGateKey, WeightFormats{}), kInput,
+  ThreadPool pool({.num_threads = 1});
+  EXPECT_ERROR(load_matrix(with_nan, kGateKey, WeightFormats{}, pool), kInput,
                kGate + "\" holds an FP8 value that is not a number");
   const Checkpoint too_large = open_changed(large_dir, [](Tensors& t) {
     find(t, kGate).bytes.back() = kTwo;

@@ -8,8 +8,8 @@
 #include "base/quantised.h"
 #include "base/thread_pool.h"
 #include "model/convert.h"
+#include "model/matrix_loads.h"
 #include "model/tensor_names.h"
-#include "model/weight_loader.h"
 #include "tests/support/model_files.h"
 
 namespace colibri {
@@ -43,7 +43,8 @@ std::vector<TensorKey> all_keys(const ModelConfig& config) {
 
 std::vector<float> kept_values(const Checkpoint& checkpoint, const TensorKey& key,
                                const WeightFormats& formats) {
-  const OwnedMatrix kept = load_matrix(checkpoint, key, formats);
+  ThreadPool pool({.num_threads = 1});
+  const OwnedMatrix kept = load_matrix(checkpoint, key, formats, pool);
   const MatrixView& view = kept.view;
   std::vector<float> values(static_cast<size_t>(view.rows * view.cols));
   if (is_quantised(view.dtype)) {

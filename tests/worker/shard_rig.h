@@ -25,6 +25,7 @@ class ShardRig {
   ModelShape shape() const { return model_shape(config(), {}, DType::kF32); }
   Ops& ops() { return *ops_; }
   Stream& stream() { return *stream_; }
+  ThreadPool& pool() { return pool_; }
 
   std::unique_ptr<ExpertShard> load(const Placement& placement, int rank, int64_t max_pairs = 64) {
     ShardOptions options{.rank = rank, .max_pairs = max_pairs};

@@ -1,10 +1,11 @@
-#include "worker/shard_loader.h"
+#include "model/matrix_loads.h"
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/quantised.h"
-#include "model/weight_loader.h"
 
 namespace colibri {
 namespace {
@@ -18,7 +19,10 @@ constexpr size_t kPageBytes = 2 << 20;
 // Padding between neighbours that is read with them.
 constexpr uint64_t kMaxPaddingBytes = 64;
 
-// One task: a read straight into place, or one matrix to convert.
+// Values of one task that converts.
+constexpr int64_t kConvertedValues = 4 << 20;
+
+// One task: a read straight into place, or rows to convert.
 struct Task {
   TensorRange range;
   size_t to = 0;
@@ -53,8 +57,21 @@ std::vector<Task> joined(const std::vector<MatrixLoad>& loads) {
   return tasks;
 }
 
+// A matrix to convert falls into pieces of whole blocks of rows.
+void cut_rows(const Task& whole, std::vector<Task>& pieces) {
+  const int64_t blocks = kConvertedValues / std::max<int64_t>(1, whole.range.cols) / kScaleBlock;
+  const int64_t rows = std::max<int64_t>(1, blocks) * kScaleBlock;
+  for (int64_t first = 0; first < whole.range.rows; first += rows) {
+    Task piece = whole;
+    piece.range = row_slice(whole.range, first, std::min(rows, whole.range.rows - first));
+    piece.to += static_cast<size_t>(matrix_bytes(whole.kept, first, whole.range.cols));
+    piece.counted_bytes = piece.range.size_bytes;
+    pieces.push_back(std::move(piece));
+  }
+}
+
 void cut(const Task& whole, std::vector<Task>& pieces) {
-  if (!whole.is_copy) return pieces.push_back(whole);
+  if (!whole.is_copy) return cut_rows(whole, pieces);
   const size_t bytes = whole.range.size_bytes;
   for (size_t at = 0; at < bytes;) {
     const size_t page_end = (whole.to + at + kPieceBytes) / kPageBytes * kPageBytes;
@@ -69,10 +86,31 @@ void cut(const Task& whole, std::vector<Task>& pieces) {
   }
 }
 
-void do_task(const Checkpoint& checkpoint, const Task& task, char* memory) {
+// Scratch that was used once is kept for the next task: fresh pages are dear.
+class ScratchShelf {
+ public:
+  Buffer take() {
+    const std::lock_guard lock(mutex_);
+    if (shelf_.empty()) return {};
+    Buffer taken = std::move(shelf_.back());
+    shelf_.pop_back();
+    return taken;
+  }
+  void give_back(Buffer scratch) {
+    const std::lock_guard lock(mutex_);
+    shelf_.push_back(std::move(scratch));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Buffer> shelf_;
+};
+
+void do_task(const Checkpoint& checkpoint, const Task& task, char* memory, ScratchShelf& shelf) {
   if (task.is_copy) return checkpoint.read(task.range, memory + task.to);
-  Buffer scratch;
+  Buffer scratch = shelf.take();
   load_range(checkpoint, task.range, task.kept, memory + task.to, scratch);
+  shelf.give_back(std::move(scratch));
 }
 
 }  // namespace
@@ -81,6 +119,7 @@ void load_matrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& 
                    ThreadPool& pool, const std::function<void(uint64_t)>& on_bytes) {
   std::vector<Task> tasks;
   for (const Task& whole : joined(loads)) cut(whole, tasks);
+  ScratchShelf shelf;
   size_t begin = 0;
   while (begin < tasks.size()) {
     size_t end = begin;
@@ -90,11 +129,23 @@ void load_matrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& 
       counted_bytes += tasks[end++].counted_bytes;
     }
     pool.run(static_cast<int64_t>(end - begin), [&](int64_t i) {
-      do_task(checkpoint, tasks[begin + static_cast<size_t>(i)], memory);
+      do_task(checkpoint, tasks[begin + static_cast<size_t>(i)], memory, shelf);
     });
     on_bytes(counted_bytes);
     begin = end;
   }
+}
+
+OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key,
+                        const WeightFormats& formats, ThreadPool& pool) {
+  const TensorRange range = checkpoint.range(key);
+  OwnedMatrix matrix;
+  matrix.view = {nullptr, kept_dtype(key.role, range.dtype, formats), range.rows, range.cols};
+  matrix.memory = Buffer(static_cast<size_t>(matrix.view.size_bytes()));
+  matrix.view.data = matrix.memory.data();
+  load_matrices(checkpoint, {{range, matrix.view.dtype, 0}}, matrix.memory.as<char>(), pool,
+                [](uint64_t) {});
+  return matrix;
 }
 
 }  // namespace colibri

@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "model/checkpoint.h"
+#include "model/weight_loader.h"
 
 namespace colibri {
 
@@ -25,5 +26,9 @@ struct MatrixLoad {
 // called on this thread with the stored bytes just read. Errors: as load_range.
 void load_matrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& loads, char* memory,
                    ThreadPool& pool, const std::function<void(uint64_t)>& on_bytes);
+
+// One matrix with memory of its own, read the same way.
+OwnedMatrix load_matrix(const Checkpoint& checkpoint, const TensorKey& key,
+                        const WeightFormats& formats, ThreadPool& pool);
 
 }  // namespace colibri
