@@ -163,7 +163,7 @@ TEST(CheckpointFilesTest, FileInsteadOfADirectoryIsRefused) {
   const TempDir dir;
   write_file(dir / "x.colibri", "");
   write_file(dir / "x.gguf", "");
-  EXPECT_ERROR(Checkpoint::open(dir / "x.colibri"), kUnsupported, "not supported yet");
+  EXPECT_ERROR(Checkpoint::open(dir / "x.colibri"), kInput, "no .colibri file");
   EXPECT_ERROR(Checkpoint::open(dir / "x.gguf"), kInput, "a file, want");
 }
 
