@@ -128,21 +128,4 @@ ConvertPlan plan_conversion(const Checkpoint& checkpoint, const WeightFormats& f
   return Planner(checkpoint, formats).run();
 }
 
-TensorRange rows_of(const TensorRange& range, int64_t first, int64_t rows) {
-  check(first % kScaleBlock == 0 && !is_quantised(range.dtype), "rows from ", first, " of ",
-        range.name);
-  const uint64_t row_bytes = static_cast<uint64_t>(range.cols) * size_of(range.dtype);
-  TensorRange part = range;
-  part.offset_bytes += static_cast<uint64_t>(first) * row_bytes;
-  part.size_bytes = static_cast<uint64_t>(rows) * row_bytes;
-  part.rows = rows;
-  BlockScales& scales = part.scales;
-  if (scales.empty()) return part;
-  const uint64_t scale_row_bytes = static_cast<uint64_t>(scales.cols) * size_of(scales.dtype);
-  scales.offset_bytes += static_cast<uint64_t>(first / kScaleBlock) * scale_row_bytes;
-  scales.rows = (rows + kScaleBlock - 1) / kScaleBlock;
-  scales.size_bytes = static_cast<uint64_t>(scales.rows) * scale_row_bytes;
-  return part;
-}
-
 }  // namespace colibri

@@ -32,7 +32,4 @@ struct ConvertPlan {
 // Errors: kInput naming the tensor whose rows a quantised form cannot group.
 ConvertPlan plan_conversion(const Checkpoint& checkpoint, const WeightFormats& formats);
 
-// Rows [first, first + rows) of a stored matrix. `first` is a multiple of kScaleBlock.
-TensorRange rows_of(const TensorRange& range, int64_t first, int64_t rows);
-
 }  // namespace colibri

@@ -32,7 +32,7 @@ BlobChecksums BlobWriter::write(const ConvertBlob& blob,
       const int64_t rows = std::min(piece_rows, tensor.rows - first);
       const auto bytes = static_cast<size_t>(matrix_bytes(tensor.dtype, rows, tensor.cols));
       buffers->piece.reserve_discarding(bytes);
-      load_range(checkpoint_, rows_of(source, first, rows), tensor.dtype, buffers->piece.data(),
+      load_range(checkpoint_, row_slice(source, first, rows), tensor.dtype, buffers->piece.data(),
                  buffers->scratch);
       checksum.add(buffers->piece.data(), bytes);
       const auto at = static_cast<uint64_t>(matrix_bytes(tensor.dtype, first, tensor.cols));

@@ -188,6 +188,24 @@ TEST_F(ContainerFileTest, FileThatIsNotThereTellsOfAnUnfinishedConversion) {
   EXPECT_ERROR(Checkpoint::open(target_), kEnvironment, "its conversion is not finished");
 }
 
+// [3, 8] bf16 is 48 bytes.
+TEST(ContainerFormTest, ExpertsMatricesStartAtMultiplesOf64) {
+  const TempDir dir;
+  const auto target = dir / "odd.colibri";
+  std::string config = tiny_config_json();
+  const std::string width = "\"moe_intermediate_size\": 4";
+  config.replace(config.find(width), width.size(), "\"moe_intermediate_size\": 3");
+  std::filesystem::create_directory(dir / "model");
+  write_file(dir / "model" / "config.json", config);
+  write_file(dir / "model" / "model.safetensors",
+             safetensors_image(test_tensors(parse_model_config(config, "odd"))));
+  convert_now(conversion(dir / "model", target, WeightFormat::kBF16));
+  const Checkpoint checkpoint = Checkpoint::open(target);
+  const auto offset = [&](TensorRole role) { return checkpoint.range({role, 1, 2}).offset_bytes; };
+  EXPECT_EQ(offset(TensorRole::kExpertUp), offset(TensorRole::kExpertGate) + 64);
+  EXPECT_EQ(offset(TensorRole::kExpertDown), offset(TensorRole::kExpertUp) + 64);
+}
+
 TEST(ContainerFormTest, EmbeddingIsNeverQuantised) {
   const TempDir dir;
   const auto target = dir / "demo.colibri";

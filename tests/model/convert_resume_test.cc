@@ -1,5 +1,3 @@
-#include "model/convert.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <mutex>
 
 #include "model/container.h"
+#include "model/convert.h"
 #include "model/convert_journal.h"
 #include "model/convert_space.h"
 #include "tests/model/convert_rig.h"
@@ -342,6 +341,23 @@ TEST(ConvertJournalTest, NothingIsBelievedFromADamagedRecordOn) {
   bytes[20] ^= 1;  // in the header
   write_file(dir / "j", bytes);
   EXPECT_FALSE(ConvertJournal(dir / "j").has_begun());
+}
+
+// What stood behind a torn record belongs to a past that is forgotten.
+TEST(ConvertJournalTest, RecordsBehindATornOneNeverComeBack) {
+  const TempDir dir;
+  {
+    ConvertJournal journal(dir / "j");
+    journal.begin(std::string(32, 'a'), "x");
+    for (uint32_t i = 0; i < 3; ++i) journal.add_blob({i, {}});
+  }
+  std::string bytes = read_file(dir / "j");
+  bytes[56 + 1 + 40 + 5] ^= 1;
+  write_file(dir / "j", bytes);
+  ConvertJournal(dir / "j").add_blob({9, {}});
+  const ConvertJournal journal(dir / "j");
+  ASSERT_EQ(journal.blobs().size(), 2u);
+  EXPECT_EQ(journal.blobs()[1].blob_idx, 9u);
 }
 
 }  // namespace
