@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,31 @@ std::string router_text(const ModelConfig& c) {
   return text;
 }
 
+// "model.layers.61.a: why" and "model.layers.61.b: why" -> "model.layers.61.* (2 tensors): why".
+std::vector<std::string> grouped_by_layer(const std::vector<std::string>& ignored) {
+  const auto group_of = [](const std::string& entry) -> std::string {
+    constexpr std::string_view kLayers = "model.layers.";
+    const size_t end = entry.find('.', kLayers.size());
+    const size_t reason = entry.find(": ");
+    if (entry.rfind(kLayers, 0) != 0 || end > reason || reason == std::string::npos) return entry;
+    return entry.substr(0, end) + ".*" + entry.substr(reason);
+  };
+  std::vector<std::string> lines;
+  std::map<std::string, int> counts;
+  for (const std::string& entry : ignored) ++counts[group_of(entry)];
+  for (const std::string& entry : ignored) {
+    const std::string group = group_of(entry);
+    int& count = counts[group];
+    if (count == 0) continue;  // told already
+    const size_t star = group.find(".*");
+    lines.push_back(count == 1 ? entry
+                               : group.substr(0, star + 2) + fmt::format(" ({} tensors)", count) +
+                                     group.substr(star + 2));
+    count = 0;
+  }
+  return lines;
+}
+
 std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
   const ModelConfig& c = checkpoint.config();
   const CheckpointSummary& s = checkpoint.summary();
@@ -74,7 +100,7 @@ std::string shape_text(const Checkpoint& checkpoint, const ModelShape& shape) {
   line("KV cache", format_bytes(shape.kv_bytes_per_token) + " a token");
   line("context", fmt::format("{} positions", c.max_positions));
   line("fingerprint", checkpoint.fingerprint());
-  for (const std::string& ignored : s.ignored) line("ignored", ignored);
+  for (const std::string& ignored : grouped_by_layer(s.ignored)) line("ignored", ignored);
   return text;
 }
 
