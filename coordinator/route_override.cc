@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/mix.h"
+
 namespace colibri {
 namespace {
-
-// splitmix64: every bit of the input reaches every bit of the output.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 // In (0, 1).
 double unit(uint64_t hash) { return (static_cast<double>(hash >> 11) + 0.5) * 0x1p-53; }

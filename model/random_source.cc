@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/mix.h"
 #include "base/quantised.h"
 #include "model/fingerprint.h"
 #include "model/tensor_match.h"
@@ -18,14 +19,6 @@ namespace colibri {
 namespace {
 
 constexpr int64_t kTableValues = 1 << 20;  // about; a table stays in a nearby cache
-
-// splitmix64.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 enum class Fill : uint8_t { kRandom, kOnes, kZeros };
 

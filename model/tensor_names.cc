@@ -290,49 +290,7 @@ std::string reason_to_ignore(std::string_view name, bool has_elements, const Mod
   return "";
 }
 
-bool may_be_fp8(TensorRole role) {
-  switch (role) {
-    case TensorRole::kLmHead:
-    case TensorRole::kQ:
-    case TensorRole::kK:
-    case TensorRole::kV:
-    case TensorRole::kO:
-    case TensorRole::kLatentQ:
-    case TensorRole::kLatentQA:
-    case TensorRole::kLatentQB:
-    case TensorRole::kLatentKvA:
-    case TensorRole::kLatentKvB:
-    case TensorRole::kDenseGate:
-    case TensorRole::kDenseUp:
-    case TensorRole::kDenseDown:
-    case TensorRole::kSharedGate:
-    case TensorRole::kSharedUp:
-    case TensorRole::kSharedDown:
-    case TensorRole::kExpertGate:
-    case TensorRole::kExpertUp:
-    case TensorRole::kExpertDown:
-      return true;
-    case TensorRole::kEmbedding:
-    case TensorRole::kFinalNorm:
-    case TensorRole::kAttentionNorm:
-    case TensorRole::kMlpNorm:
-    case TensorRole::kQBias:
-    case TensorRole::kKBias:
-    case TensorRole::kVBias:
-    case TensorRole::kOBias:
-    case TensorRole::kQNorm:
-    case TensorRole::kKNorm:
-    case TensorRole::kLatentQABias:
-    case TensorRole::kLatentQANorm:
-    case TensorRole::kLatentKvABias:
-    case TensorRole::kLatentKvANorm:
-    case TensorRole::kRouter:
-    case TensorRole::kRouterBias:
-    case TensorRole::kSharedExpertGate:
-      return false;
-  }
-  fail(ErrorKind::kInternal, "TensorRole value ", static_cast<int>(role));
-}
+bool may_be_fp8(TensorRole role) { return !is_always_f32(role) && role != TensorRole::kEmbedding; }
 
 std::string scale_name(std::string_view weight_name) {
   return std::string(weight_name).append(kScaleSuffix);

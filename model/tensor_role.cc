@@ -1,5 +1,7 @@
 #include "model/tensor_role.h"
 
+#include "base/error.h"
+
 namespace colibri {
 
 const char* to_string(TensorRole role) {
@@ -78,6 +80,50 @@ const char* to_string(TensorRole role) {
       return "expert down";
   }
   return "unknown";
+}
+
+bool is_always_f32(TensorRole role) {
+  switch (role) {
+    case TensorRole::kFinalNorm:
+    case TensorRole::kAttentionNorm:
+    case TensorRole::kMlpNorm:
+    case TensorRole::kQBias:
+    case TensorRole::kKBias:
+    case TensorRole::kVBias:
+    case TensorRole::kOBias:
+    case TensorRole::kQNorm:
+    case TensorRole::kKNorm:
+    case TensorRole::kLatentQANorm:
+    case TensorRole::kLatentQABias:
+    case TensorRole::kLatentKvABias:
+    case TensorRole::kLatentKvANorm:
+    case TensorRole::kRouter:
+    case TensorRole::kRouterBias:
+    case TensorRole::kSharedExpertGate:
+      return true;
+    case TensorRole::kEmbedding:
+    case TensorRole::kLmHead:
+    case TensorRole::kQ:
+    case TensorRole::kK:
+    case TensorRole::kV:
+    case TensorRole::kO:
+    case TensorRole::kLatentQ:
+    case TensorRole::kLatentQA:
+    case TensorRole::kLatentQB:
+    case TensorRole::kLatentKvA:
+    case TensorRole::kLatentKvB:
+    case TensorRole::kDenseGate:
+    case TensorRole::kDenseUp:
+    case TensorRole::kDenseDown:
+    case TensorRole::kSharedGate:
+    case TensorRole::kSharedUp:
+    case TensorRole::kSharedDown:
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kExpertDown:
+      return false;
+  }
+  fail(ErrorKind::kInternal, "TensorRole value ", static_cast<int>(role));
 }
 
 }  // namespace colibri

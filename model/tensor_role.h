@@ -46,6 +46,9 @@ enum class TensorRole : uint8_t {
 };
 const char* to_string(TensorRole role);
 
+// Norms, biases and routers: read in f32 whatever a file or the command line says.
+bool is_always_f32(TensorRole role);
+
 struct TensorKey {
   TensorRole role = TensorRole::kEmbedding;
   int layer = -1;

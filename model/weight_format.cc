@@ -10,51 +10,6 @@ bool is_expert(TensorRole role) {
          role == TensorRole::kExpertDown;
 }
 
-// Read in f32 by the forward pass whatever the file holds.
-bool is_kept_f32(TensorRole role) {
-  switch (role) {
-    case TensorRole::kFinalNorm:
-    case TensorRole::kAttentionNorm:
-    case TensorRole::kMlpNorm:
-    case TensorRole::kQBias:
-    case TensorRole::kKBias:
-    case TensorRole::kVBias:
-    case TensorRole::kOBias:
-    case TensorRole::kQNorm:
-    case TensorRole::kKNorm:
-    case TensorRole::kLatentQANorm:
-    case TensorRole::kLatentQABias:
-    case TensorRole::kLatentKvABias:
-    case TensorRole::kLatentKvANorm:
-    case TensorRole::kRouter:
-    case TensorRole::kRouterBias:
-    case TensorRole::kSharedExpertGate:
-      return true;
-    case TensorRole::kEmbedding:
-    case TensorRole::kLmHead:
-    case TensorRole::kQ:
-    case TensorRole::kK:
-    case TensorRole::kV:
-    case TensorRole::kO:
-    case TensorRole::kLatentQ:
-    case TensorRole::kLatentQA:
-    case TensorRole::kLatentQB:
-    case TensorRole::kLatentKvA:
-    case TensorRole::kLatentKvB:
-    case TensorRole::kDenseGate:
-    case TensorRole::kDenseUp:
-    case TensorRole::kDenseDown:
-    case TensorRole::kSharedGate:
-    case TensorRole::kSharedUp:
-    case TensorRole::kSharedDown:
-    case TensorRole::kExpertGate:
-    case TensorRole::kExpertUp:
-    case TensorRole::kExpertDown:
-      return false;
-  }
-  fail(ErrorKind::kInternal, "TensorRole value ", static_cast<int>(role));
-}
-
 WeightFormat parse_format(const char* option, const std::string& text) {
   for (const WeightFormat format : {WeightFormat::kAsStored, WeightFormat::kF32,
                                     WeightFormat::kBF16, WeightFormat::kQ8, WeightFormat::kQ4}) {
@@ -107,7 +62,7 @@ WeightFormats parse_weight_formats(const std::string& weights, const std::string
 }
 
 DType kept_dtype(TensorRole role, DType stored, const WeightFormats& formats) {
-  if (is_kept_f32(role)) return DType::kF32;
+  if (is_always_f32(role)) return DType::kF32;
   if (is_quantised(stored)) {
     check_stays(role, stored, formats);
     return stored;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/mix.h"
 #include "topology/placement.h"
 
 namespace colibri {
@@ -20,11 +21,9 @@ class Random {
 
  private:
   uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    const uint64_t drawn = mix(state_);
+    state_ += 0x9e3779b97f4a7c15u;  // SplitMix64's step
+    return drawn;
   }
 
   uint64_t state_;
