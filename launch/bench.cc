@@ -61,14 +61,12 @@ std::unique_ptr<RouteOverride> make_routing(const std::string& routing, const Mo
 // The machine's limits, taken between repetitions.
 class Limits {
  public:
-  Limits(const CommonOptions& options, const RankContext& context)
-      : pool_(pool_options(options, context)), memory_(kProbeBytes) {
-    const Isa isa = parse_isa(options.isa);
+  Limits(ThreadPool& pool, Isa isa) : memory_(kProbeBytes) {
     auto* values = memory_.as<uint64_t>();
     for (size_t i = 0; i < memory_.size_bytes() / sizeof(uint64_t); ++i) values[i] = i;
-    read_ = read_probe(pool_, memory_.data(), kProbeBytes);
-    f32_ = f32_probe(pool_, isa);
-    int8_ = int8_probe(pool_, isa);
+    read_ = read_probe(pool, memory_.data(), kProbeBytes);
+    f32_ = f32_probe(pool, isa);
+    int8_ = int8_probe(pool, isa);
   }
 
   void measure() {
@@ -79,7 +77,6 @@ class Limits {
   const BenchLimits& measured() const { return measured_; }
 
  private:
-  ThreadPool pool_;
   Buffer memory_;
   Probe read_, f32_, int8_;
   BenchLimits measured_;
@@ -120,10 +117,10 @@ std::string formatted(const std::string& format, const BenchReport& report) {
   return format == "csv" ? report_csv(report) : report_markdown(report);
 }
 
-int measure(const RunConfig& config, const RankContext& context, const ModelSession& session,
+int measure(const RunConfig& config, const RankContext& context, ModelSession& session,
             Serving& serving) {
   std::optional<Limits> limits;
-  if (config.bench.probes) limits.emplace(config.common, context);
+  if (config.bench.probes) limits.emplace(session.pool(), parse_isa(config.common.isa));
   BenchReport report;
   report.results = run_bench(bench_cases(config.bench), config.bench.repetitions,
                              {.session = &session, .serving = &serving, .between = [&] {

@@ -59,6 +59,7 @@ class ModelSession {
   const Placement& placement() const { return *placement_; }
   const ModelShape& shape() const { return shape_; }
   const Ops& ops() const { return *ops_; }
+  ThreadPool& pool() { return *pool_; }
   // The form of the rows that experts take: i8 when they are q8 or q4.
   DType row_dtype() const;
   // "q4 experts, bf16 attention"
