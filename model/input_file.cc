@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kMaxReadBytes = uint64_t{1} << 30;  // the kernel reads at most 2 GB at once
 
+constexpr uint64_t kFolioBytes = 2 << 20;
+
 [[noreturn]] void fail_open(const std::string& path, int error) {
   if (error == ENOENT) {
     fail(ErrorKind::kInput, path, ": no such file (or a link that leads nowhere)");
@@ -71,9 +73,12 @@ void InputFile::read(uint64_t offset_bytes, uint64_t num_bytes, void* into) cons
   }
 }
 
+// The system drops whole folios only, of up to kFolioBytes: one that an earlier read left behind
+// goes with the next, so the range begins where its first folio may begin.
 void InputFile::forget(uint64_t offset_bytes, uint64_t num_bytes) const {
-  ::posix_fadvise(fd_, static_cast<off_t>(offset_bytes), static_cast<off_t>(num_bytes),
-                  POSIX_FADV_DONTNEED);
+  const uint64_t begin = offset_bytes / kFolioBytes * kFolioBytes;
+  ::posix_fadvise(fd_, static_cast<off_t>(begin),
+                  static_cast<off_t>(offset_bytes + num_bytes - begin), POSIX_FADV_DONTNEED);
 }
 
 }  // namespace colibri

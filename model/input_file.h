@@ -23,7 +23,8 @@ class InputFile {
   // Positional read of [offset_bytes, offset_bytes + num_bytes). Fails with kInput if the file has
   // become shorter since it was opened, or the disk fails.
   void read(uint64_t offset_bytes, uint64_t num_bytes, void* into) const;
-  // Lets the system drop the whole pages of this range from its cache. Advice: it may not.
+  // Lets the system drop this range from its cache, and up to 2 MB before it, which is taken for
+  // read. Advice: it may not.
   void forget(uint64_t offset_bytes, uint64_t num_bytes) const;
 
  private:

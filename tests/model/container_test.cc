@@ -17,6 +17,7 @@ std::vector<TensorKey> all_keys(const ModelConfig& config) {
   for (const TensorRole role : global_roles(config)) keys.push_back({role, -1, -1});
   for (int layer = 0; layer < config.num_layers; ++layer) {
     for (const TensorRole role : layer_roles(config, layer)) keys.push_back({role, layer, -1});
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (int expert = 0; expert < config.num_experts; ++expert) {
       for (const TensorRole role : kExpertRoles) keys.push_back({role, layer, expert});
     }
@@ -34,11 +35,12 @@ std::string loaded(const Checkpoint& checkpoint, const TensorKey& key,
   return bytes;
 }
 
-void expect_same_bytes(const WeightFormats& formats) {
+void expect_same_bytes(const WeightFormats& formats,
+                       const std::filesystem::path& source = kDemoDir) {
   const TempDir dir;
   const auto target = dir / "demo.colibri";
-  convert_now({.source = kDemoDir, .target = target, .formats = formats});
-  const Checkpoint from = Checkpoint::open(kDemoDir), to = Checkpoint::open(target);
+  convert_now({.source = source, .target = target, .formats = formats});
+  const Checkpoint from = Checkpoint::open(source), to = Checkpoint::open(target);
   for (const TensorKey& key : all_keys(from.config())) {
     ASSERT_EQ(loaded(to, key, {}), loaded(from, key, formats)) << to_string(key);
   }
@@ -56,6 +58,12 @@ TEST(ContainerTest, LoadsTheBytesThatTheDirectoryLoadsAsQ8WithQ4Projections) {
 
 TEST(ContainerTest, LoadsTheBytesThatTheDirectoryLoadsAsBf16) {
   expect_same_bytes({WeightFormat::kBF16, WeightFormat::kBF16});
+}
+
+TEST(ContainerTest, LoadsTheBytesThatAnFp8DirectoryLoads) {
+  const auto source = test_data_dir() / "models" / "deepseek_v3_fp8";
+  expect_same_bytes({WeightFormat::kBF16, WeightFormat::kBF16}, source);
+  expect_same_bytes({WeightFormat::kQ8, WeightFormat::kAsStored}, source);
 }
 
 class ContainerFileTest : public testing::Test {

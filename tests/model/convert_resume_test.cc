@@ -65,6 +65,30 @@ TEST_F(ConvertTest, SameBytesEveryTimeAndNothingElseIsLeft) {
   EXPECT_EQ(count_files(model_), 5);
 }
 
+// An embedding of 9.6 MB is made in two pieces.
+TEST_F(ConvertTest, MatrixOfSeveralPiecesIsWhole) {
+  std::string config = tiny_config_json();
+  const std::string vocabulary = "\"vocab_size\": 10,";
+  config.replace(config.find(vocabulary), vocabulary.size(), "\"vocab_size\": 300000,");
+  const TempDir dir;
+  const fs::path model = dir.path();
+  write_file(model / "config.json", config);
+  auto tensors = test_tensors(parse_model_config(config, "wide"));
+  const auto embedding = std::find_if(tensors.begin(), tensors.end(), [](const auto& tensor) {
+    return tensor.name == "model.embed_tokens.weight";
+  });
+  for (size_t i = 0; i < embedding->bytes.size(); i += 4) {
+    embedding->bytes[i] = static_cast<char>(i / 1024);  // no two places alike
+  }
+  write_file(model / "model.safetensors", safetensors_image(tensors));
+  convert_now(conversion(model, target_, WeightFormat::kF32, WeightFormat::kF32));
+  const Checkpoint made = Checkpoint::open(target_);
+  const TensorRange range = made.range({TensorRole::kEmbedding, -1, -1});
+  std::string bytes(range.size_bytes, '\0');
+  made.read(range, bytes.data());
+  EXPECT_TRUE(bytes == embedding->bytes);
+}
+
 TEST_F(ConvertTest, StoppedAnywhereGoesOnToTheSameBytes) {
   const std::string want = whole();
   for (int num_pieces = 1; num_pieces < 40; num_pieces += 3) {
