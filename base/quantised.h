@@ -41,6 +41,10 @@ constexpr int64_t activation_row_bytes(int64_t width) {
   return width + width / kGroup * static_cast<int64_t>(sizeof(float));
 }
 
+// Raised when quantise_matrix() gives other bytes than before: a conversion that an older build began
+// must not go on with it.
+inline constexpr uint64_t kEncoderVersion = 1;
+
 // Packs rows [0, rows) of `wide` [rows, cols] f32 into `out` of matrix_bytes(dtype, rows, cols).
 // The encoder tries several scales a group and keeps the one with the smallest squared error; among
 // them is the scale of plain rounding (GGUF's Q8_0 and Q4_0, whose values these are). Same input,

@@ -112,6 +112,7 @@ class Planner {
 
   std::string identity() const {
     Fingerprint hash;
+    hash.add(kEncoderVersion);
     hash.add(checkpoint_.fingerprint());
     hash.add(encode_container_front(plan_.index));
     return hash.hex();
