@@ -31,9 +31,10 @@ int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightForma
 // A q8 or q4 query projection is cut into its heads' parts along panels of kPanelRows rows.
 void check_latent_heads(const ModelConfig& config, const WeightFormats& formats) {
   const AttentionConfig& a = config.attention;
+  if (a.kind != AttentionKind::kLatent) return;
   const DType kept =
       kept_dtype(TensorRole::kLatentQB, stored_dtype(config, TensorRole::kLatentQB), formats);
-  if (a.kind != AttentionKind::kLatent || !is_quantised(kept)) return;
+  if (!is_quantised(kept)) return;
   if (a.qk_nope_head_dim % kPanelRows == 0 && a.qk_rope_head_dim % kPanelRows == 0) return;
   fail(ErrorKind::kInput, "qk_nope_head_dim ", a.qk_nope_head_dim, " and qk_rope_head_dim ",
        a.qk_rope_head_dim, " cannot be cut out of a ", to_string(kept),

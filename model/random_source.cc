@@ -89,6 +89,8 @@ class RandomSource : public TensorSource {
     config_.checkpoint_dtype = DType::kBF16;
     const ModelShape shape = model_shape(config_, formats, DType::kF32);
     config_.checkpoint_dtype = kept_dtype(TensorRole::kExpertGate, DType::kBF16, formats);
+    config_.dense_dtype = kept_dtype(TensorRole::kO, DType::kBF16, formats);
+    config_.wide_dtype = kept_dtype(TensorRole::kEmbedding, DType::kBF16, formats);
     add_roles(global_roles(config_), -1, 1);
     for (int layer = 0; layer < config_.num_layers; ++layer) {
       add_roles(layer_roles(config_, layer), layer, 1);

@@ -67,6 +67,17 @@ TEST(RandomSourceTest, SummaryCountsTheBytesOfAllRanges) {
             4u * 16u * 3u * static_cast<uint64_t>(matrix_bytes(DType::kQ4, 128, 192)));
 }
 
+// What plans are made of: the shape's bytes are those that are read.
+TEST(RandomSourceTest, ShapeOfMixedFormsCountsWhatIsRead) {
+  const WeightFormats formats{.experts = WeightFormat::kQ4, .dense = WeightFormat::kQ8};
+  const Checkpoint checkpoint = random_demo(formats);
+  const ModelShape shape = model_shape(checkpoint.config(), formats, DType::kF32);
+  const CheckpointSummary& summary = checkpoint.summary();
+  EXPECT_EQ(static_cast<uint64_t>(shape.coordinator_weight_bytes),
+            summary.total_bytes - summary.expert_bytes);
+  EXPECT_EQ(static_cast<uint64_t>(shape.expert_bytes) * 4 * 16, summary.expert_bytes);
+}
+
 TEST(CutLayersTest, DenseLayersAndVocabularyKeepTheirShare) {
   const ModelConfig config = *named_shape("deepseek-v3");  // 61 layers, 3 of them dense
   const ModelConfig cut = cut_layers(config, 10, true);
