@@ -44,14 +44,7 @@ class IndexCheck {
   }
 
   void run() {
-    for (const TensorRole role : global_roles(config_)) require({role, -1, -1});
-    for (int layer = 0; layer < config_.num_layers; ++layer) {
-      for (const TensorRole role : layer_roles(config_, layer)) require({role, layer, -1});
-      if (!config_.layer_is_moe[static_cast<size_t>(layer)]) continue;
-      for (int expert = 0; expert < config_.num_experts; ++expert) {
-        for (const TensorRole role : kExpertRoles) require({role, layer, expert});
-      }
-    }
+    for (const TensorKey& key : tensor_keys(config_)) require(key);
     if (num_found_ == by_key_.size()) return;
     fail(ErrorKind::kInput, where_, ": holds ", by_key_.size(), " tensors, its configuration asks ",
          "for ", num_found_, "; the file is damaged: convert again");

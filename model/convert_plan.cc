@@ -1,6 +1,7 @@
 #include "model/convert_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -23,16 +24,16 @@ class Planner {
       : checkpoint_(checkpoint), formats_(formats) {}
 
   ConvertPlan run() {
-    const ModelConfig& config = checkpoint_.config();
-    for (const TensorRole role : global_roles(config)) add_blob({{role, -1, -1}});
-    for (int layer = 0; layer < config.num_layers; ++layer) {
-      for (const TensorRole role : layer_roles(config, layer)) add_blob({{role, layer, -1}});
-      if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
-      for (int expert = 0; expert < config.num_experts; ++expert) {
-        std::vector<TensorKey> keys;
-        for (const TensorRole role : kExpertRoles) keys.push_back({role, layer, expert});
-        add_blob(keys);
+    std::vector<TensorKey> expert;
+    for (const TensorKey& key : tensor_keys(checkpoint_.config())) {
+      if (key.expert < 0) {
+        add_blob({key});
+        continue;
       }
+      expert.push_back(key);
+      if (expert.size() < std::size(kExpertRoles)) continue;
+      add_blob(expert);
+      expert.clear();
     }
     add_texts();
     place();

@@ -244,6 +244,19 @@ std::span<const MoeNaming> moe_namings(std::string_view family) {
   return kPlainNaming;
 }
 
+std::vector<TensorKey> tensor_keys(const ModelConfig& config) {
+  std::vector<TensorKey> keys;
+  for (const TensorRole role : global_roles(config)) keys.push_back({role, -1, -1});
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    for (const TensorRole role : layer_roles(config, layer)) keys.push_back({role, layer, -1});
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    for (int expert = 0; expert < config.num_experts; ++expert) {
+      for (const TensorRole role : kExpertRoles) keys.push_back({role, layer, expert});
+    }
+  }
+  return keys;
+}
+
 std::string layer_prefix(int layer) { return "model.layers." + std::to_string(layer) + "."; }
 
 std::string tensor_name(std::string_view family, TensorRole role, int layer,

@@ -27,6 +27,9 @@ std::vector<TensorRole> layer_roles(const ModelConfig& config, int layer);
 inline constexpr TensorRole kExpertRoles[] = {TensorRole::kExpertGate, TensorRole::kExpertUp,
                                               TensorRole::kExpertDown};
 
+// Every tensor of a model, layer by layer, an expert's three one after the other.
+std::vector<TensorKey> tensor_keys(const ModelConfig& config);
+
 // How a release names router and experts of a layer.
 struct MoeNaming {
   const char* block;  // "mlp" or "block_sparse_moe"

@@ -58,17 +58,10 @@ std::string config_json(int num_layers) {
 // The index of such a model: experts q4, the rest as it is kept.
 ContainerIndex index_of(const ModelConfig& config, const std::string& text) {
   ContainerIndex index;
-  const auto add = [&](TensorKey key) {
+  for (const TensorKey& key : tensor_keys(config)) {
     const WantedShape shape = wanted_shape(config, key.role);
     const DType kept = kept_dtype(key.role, DType::kBF16, {.experts = WeightFormat::kQ4});
     index.tensors.push_back({.key = key, .dtype = kept, .rows = shape.rows, .cols = shape.cols});
-  };
-  for (const TensorRole role : global_roles(config)) add({role, -1, -1});
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    for (const TensorRole role : layer_roles(config, layer)) add({role, layer, -1});
-    for (int expert = 0; expert < config.num_experts; ++expert) {
-      for (const TensorRole role : kExpertRoles) add({role, layer, expert});
-    }
   }
   index.texts.push_back({.name = "config.json", .size_bytes = text.size()});
   index.texts[0].checksum = Checksum::of(text.data(), text.size());

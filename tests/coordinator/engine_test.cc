@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/exchange.h"
+#include "tests/coordinator/forward_rig.h"
 #include "tests/support/expect_error.h"
-#include "tests/worker/shard_rig.h"
 
 namespace colibri {
 namespace {
@@ -23,30 +22,11 @@ struct SeenTokens : RouteObserver {
 // The tiny model on one rank, greedy.
 class EngineTest : public testing::Test {
  protected:
-  EngineTest()
-      : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
-        shard_(rig_.load(placement_, 0)),
-        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, rig_.pool(),
-                                          [](uint64_t) {})),
-        cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 4),
-        exchange_(make_exchange({.local = shard_.get(),
-                                 .ops = &rig_.ops(),
-                                 .hidden_size = rig_.config().hidden_size,
-                                 .num_layers = rig_.config().num_layers,
-                                 .max_tokens = 8,
-                                 .top_k = 2})),
-        forward_({.config = &rig_.config(),
-                  .weights = &weights_,
-                  .cache = &cache_,
-                  .ops = &rig_.ops(),
-                  .stream = &rig_.stream(),
-                  .max_tokens = 8,
-                  .observer = &seen_},
-                 {.placement = &placement_, .exchange = exchange_.get()}) {}
+  EngineTest() : rig_(8, &seen_) {}
 
   Engine engine(int max_batch) {
     return Engine(
-        forward_, cache_, rig_.config().vocab_size,
+        rig_.forward, rig_.cache, rig_.rig.config().vocab_size,
         {.limits = {.max_tokens = 8, .chunk = 3}, .max_context = 20, .max_batch = max_batch});
   }
 
@@ -64,14 +44,8 @@ class EngineTest : public testing::Test {
     return made;
   }
 
-  ShardRig rig_;
   SeenTokens seen_;
-  Placement placement_;
-  std::unique_ptr<ExpertShard> shard_;
-  CoordinatorWeights weights_;
-  KvCache cache_;
-  std::unique_ptr<ExpertExchange> exchange_;
-  Forward forward_;
+  ForwardRig rig_;
 };
 
 TEST_F(EngineTest, PromptIsReadInChunksThenOneTokenAStep) {
@@ -116,7 +90,7 @@ TEST_F(EngineTest, PagesOfEndedSequencesServeThoseThatWaited) {
   for (int i = 0; i < 9; ++i) e.add(request({i, i, i}, 5));
   while (e.step()) {
   }
-  EXPECT_EQ(cache_.num_free_pages(), 4);
+  EXPECT_EQ(rig_.cache.num_free_pages(), 4);
   EXPECT_EQ(e.totals().num_new_tokens, 45);
 }
 

@@ -5,9 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "coordinator/exchange.h"
+#include "tests/coordinator/forward_rig.h"
 #include "tests/support/expect_error.h"
-#include "tests/worker/shard_rig.h"
 
 namespace colibri {
 namespace {
@@ -35,28 +34,10 @@ TEST(LogProbabilityTest, LogitsThatAreNotFiniteAreAnError) {
 // The tiny model on one rank: V = 10, four pages of 64 positions.
 class ScorerTest : public testing::Test {
  protected:
-  ScorerTest()
-      : placement_(rig_.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
-        shard_(rig_.load(placement_, 0, 256)),
-        weights_(load_coordinator_weights(rig_.checkpoint(), WeightFormats{}, rig_.pool(),
-                                          [](uint64_t) {})),
-        cache_(kv_layout_of(rig_.config().attention, DType::kF32), rig_.config().num_layers, 4),
-        exchange_(make_exchange({.local = shard_.get(),
-                                 .ops = &rig_.ops(),
-                                 .hidden_size = rig_.config().hidden_size,
-                                 .num_layers = rig_.config().num_layers,
-                                 .max_tokens = 128,
-                                 .top_k = 2})),
-        forward_({.config = &rig_.config(),
-                  .weights = &weights_,
-                  .cache = &cache_,
-                  .ops = &rig_.ops(),
-                  .stream = &rig_.stream(),
-                  .max_tokens = 128},
-                 {.placement = &placement_, .exchange = exchange_.get()}) {}
+  ScorerTest() : rig_(128) {}
 
   Scorer scorer(int64_t chunk = 128) {
-    return Scorer(forward_, cache_, {.vocab_size = 10, .max_context = 100, .chunk = chunk});
+    return Scorer(rig_.forward, rig_.cache, {.vocab_size = 10, .max_context = 100, .chunk = chunk});
   }
 
   // Different tokens of the vocabulary, many of them.
@@ -75,13 +56,7 @@ class ScorerTest : public testing::Test {
     return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
   }
 
-  ShardRig rig_;
-  Placement placement_;
-  std::unique_ptr<ExpertShard> shard_;
-  CoordinatorWeights weights_;
-  KvCache cache_;
-  std::unique_ptr<ExpertExchange> exchange_;
-  Forward forward_;
+  ForwardRig rig_;
 };
 
 Ids operator+(Ids first, const Ids& second) {
@@ -137,11 +112,11 @@ TEST_F(ScorerTest, PagesAreGivenBack) {
   {
     Scorer s = scorer();
     s.read_document(text(70));
-    EXPECT_EQ(cache_.num_free_pages(), 2);
+    EXPECT_EQ(rig_.cache.num_free_pages(), 2);
     s.read_document(text(3));
-    EXPECT_EQ(cache_.num_free_pages(), 3);
+    EXPECT_EQ(rig_.cache.num_free_pages(), 3);
   }
-  EXPECT_EQ(cache_.num_free_pages(), 4);
+  EXPECT_EQ(rig_.cache.num_free_pages(), 4);
 }
 
 TEST_F(ScorerTest, WhatCannotBeScoredIsNamed) {

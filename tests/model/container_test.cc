@@ -12,19 +12,6 @@
 namespace colibri {
 namespace {
 
-std::vector<TensorKey> all_keys(const ModelConfig& config) {
-  std::vector<TensorKey> keys;
-  for (const TensorRole role : global_roles(config)) keys.push_back({role, -1, -1});
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    for (const TensorRole role : layer_roles(config, layer)) keys.push_back({role, layer, -1});
-    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
-    for (int expert = 0; expert < config.num_experts; ++expert) {
-      for (const TensorRole role : kExpertRoles) keys.push_back({role, layer, expert});
-    }
-  }
-  return keys;
-}
-
 std::string loaded(const Checkpoint& checkpoint, const TensorKey& key,
                    const WeightFormats& formats) {
   const TensorRange range = checkpoint.range(key);
@@ -41,7 +28,7 @@ void expect_same_bytes(const WeightFormats& formats,
   const auto target = dir / "demo.colibri";
   convert_now({.source = source, .target = target, .formats = formats});
   const Checkpoint from = Checkpoint::open(source), to = Checkpoint::open(target);
-  for (const TensorKey& key : all_keys(from.config())) {
+  for (const TensorKey& key : tensor_keys(from.config())) {
     ASSERT_EQ(loaded(to, key, {}), loaded(from, key, formats)) << to_string(key);
   }
   ThreadPool pool({.num_threads = 2, .spin = false});

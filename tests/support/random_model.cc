@@ -28,19 +28,6 @@ std::string random_bf16(int64_t count, float middle, float width, std::mt19937& 
   return bytes;
 }
 
-std::vector<TensorKey> all_keys(const ModelConfig& config) {
-  std::vector<TensorKey> keys;
-  for (const TensorRole role : global_roles(config)) keys.push_back({role, -1, -1});
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    for (const TensorRole role : layer_roles(config, layer)) keys.push_back({role, layer, -1});
-    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
-    for (int expert = 0; expert < config.num_experts; ++expert) {
-      for (const TensorRole role : kExpertRoles) keys.push_back({role, layer, expert});
-    }
-  }
-  return keys;
-}
-
 std::vector<float> kept_values(const Checkpoint& checkpoint, const TensorKey& key,
                                const WeightFormats& formats) {
   ThreadPool pool({.num_threads = 1});
@@ -75,7 +62,7 @@ template <class ValuesOf>
 void write_model_as_f32(const fs::path& source, const ValuesOf& values_of, const fs::path& dir) {
   const Checkpoint checkpoint = Checkpoint::open(source);
   std::vector<TestTensor> tensors;
-  for (const TensorKey& key : all_keys(checkpoint.config())) {
+  for (const TensorKey& key : tensor_keys(checkpoint.config())) {
     tensors.push_back(f32_tensor(checkpoint.config(), key, values_of(checkpoint, key)));
   }
   auto config = nlohmann::json::parse(read_file(source / "config.json"));

@@ -1,0 +1,44 @@
+// The tiny model of tests/support on one rank, ready to run steps: V = 10, four pages of 64
+// positions.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/exchange.h"
+#include "coordinator/forward.h"
+#include "tests/worker/shard_rig.h"
+
+namespace colibri {
+
+struct ForwardRig {
+  explicit ForwardRig(int64_t max_tokens, RouteObserver* observer = nullptr)
+      : placement(rig.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
+        shard(rig.load(placement, 0, 2 * max_tokens)),
+        weights(load_coordinator_weights(rig.checkpoint(), WeightFormats{}, rig.pool(),
+                                         [](uint64_t) {})),
+        cache(kv_layout_of(rig.config().attention, DType::kF32), rig.config().num_layers, 4),
+        exchange(make_exchange({.local = shard.get(),
+                                .ops = &rig.ops(),
+                                .hidden_size = rig.config().hidden_size,
+                                .num_layers = rig.config().num_layers,
+                                .max_tokens = max_tokens,
+                                .top_k = 2})),
+        forward({.config = &rig.config(),
+                 .weights = &weights,
+                 .cache = &cache,
+                 .ops = &rig.ops(),
+                 .stream = &rig.stream(),
+                 .max_tokens = max_tokens,
+                 .observer = observer},
+                {.placement = &placement, .exchange = exchange.get()}) {}
+
+  ShardRig rig;
+  Placement placement;
+  std::unique_ptr<ExpertShard> shard;
+  CoordinatorWeights weights;
+  KvCache cache;
+  std::unique_ptr<ExpertExchange> exchange;
+  Forward forward;
+};
+
+}  // namespace colibri
