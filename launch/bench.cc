@@ -1,7 +1,6 @@
 #include "launch/bench.h"
 
 #include <charconv>
-#include <cstdio>
 #include <ctime>
 #include <fstream>
 
@@ -13,6 +12,7 @@
 #include "launch/perplexity.h"
 #include "launch/scoring.h"
 #include "launch/session_setup.h"
+#include "launch/standard_out.h"
 #include "topology/machine.h"
 
 namespace colibri {
@@ -106,12 +106,6 @@ BenchFacts facts_of(const RunConfig& config, const RankContext& context,
   return facts;
 }
 
-void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorKind::kEnvironment, "cannot write to stdout; is the reader gone?");
-  }
-}
-
 std::string formatted(const std::string& format, const BenchReport& report) {
   if (format == "json") return report_json(report);
   return format == "csv" ? report_csv(report) : report_markdown(report);
@@ -128,7 +122,7 @@ int measure(const RunConfig& config, const RankContext& context, ModelSession& s
                               }});
   if (limits) report.limits = limits->measured();
   report.facts = facts_of(config, context, session);
-  print(formatted(config.bench.format, report));
+  write_out(formatted(config.bench.format, report));
   return 0;
 }
 
@@ -152,7 +146,8 @@ int bench_perplexity(const RunConfig& config, RankContext& context) {
         Scorer scorer(serving.forward, serving.cache,
                       scorer_options(config.common, session.checkpoint().config(), text.window));
         const Perplexity measured = measure_perplexity(scorer, text);
-        print(perplexity_text(config.bench.format, measured, facts_of(config, context, session)));
+        write_out(
+            perplexity_text(config.bench.format, measured, facts_of(config, context, session)));
         return 0;
       });
 }

@@ -13,16 +13,11 @@
 #include "launch/prompts.h"
 #include "launch/rank_signals.h"
 #include "launch/session_setup.h"
+#include "launch/standard_out.h"
 #include "launch/summary.h"
 
 namespace colibri {
 namespace {
-
-void write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorKind::kEnvironment, "cannot write to stdout; is the reader gone?");
-  }
-}
 
 void print_warning(const std::string& text) {
   std::fprintf(stderr, "colibri: warning: %s\n", text.c_str());

@@ -7,13 +7,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "launch/model_session.h"
 #include "launch/process_clock.h"
 #include "launch/rank_signals.h"
 #include "launch/score_requests.h"
 #include "launch/scoring.h"
 #include "launch/session_setup.h"
+#include "launch/standard_out.h"
 
 namespace colibri {
 namespace {
@@ -113,11 +113,7 @@ void Scoring::answer(const ScoreRequest& request) {
   document_tokens_ += request.document.size();
   auto object = line_of(request, logprobs);
   object["ranks"] = session_.placement().num_ranks();
-  const std::string line =
-      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fflush(stdout) != 0) {
-    fail(ErrorKind::kEnvironment, "cannot write to stdout; is the reader gone?");
-  }
+  write_out(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void Scoring::print_summary(size_t num_requests, double load_s) const {
