@@ -31,10 +31,18 @@ class CpuDevice : public Device {
     return memory;
   }
   void release(void* memory, size_t) override { std::free(memory); }
+  void* allocate_staging(size_t bytes) override { return allocate(bytes); }
+  void release_staging(void* memory, size_t bytes) override { release(memory, bytes); }
   void copy(void* to, const void* from, size_t bytes, Stream&) override {
     std::memcpy(to, from, bytes);
   }
+  void zero(void* memory, size_t bytes, Stream&) override { std::memset(memory, 0, bytes); }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(pool_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<Event>(); }
+  void record(Event&, Stream&) override {}
+  void wait(Stream&, const Event&) override {}
+  bool reached(const Event&) override { return true; }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return nullptr; }
 
  private:
   ThreadPool& pool_;

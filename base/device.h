@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 namespace colibri {
@@ -22,6 +23,19 @@ class Stream {
   virtual void* native_handle() = 0;
 };
 
+// A point in a stream's work. On the host it is always reached.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// Work recorded once and enqueued again and again, with the same pointers and numbers.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void enqueue(Stream& stream) = 0;
+};
+
 // Memory and streams of one device. Thread safe.
 class Device {
  public:
@@ -30,9 +44,25 @@ class Device {
   // 64-byte aligned, zero filled. Fails with kEnvironment naming the size when there is none.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* memory, size_t bytes) = 0;
+  // Host memory that copies to and from this device run at full speed with, while the host goes on.
+  // Zero filled, 64-byte aligned.
+  virtual void* allocate_staging(size_t bytes) = 0;
+  virtual void release_staging(void* memory, size_t bytes) = 0;
   // Copies between host and this device in stream order; both ranges stay alive until then.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
+  virtual void zero(void* memory, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+
+  virtual std::unique_ptr<Event> make_event() = 0;
+  // The event is reached when the work now on `stream` is done.
+  virtual void record(Event& event, Stream& stream) = 0;
+  // Work enqueued on `stream` from now on starts after the event as last recorded.
+  virtual void wait(Stream& stream, const Event& event) = 0;
+  virtual bool reached(const Event& event) = 0;
+
+  // Runs `enqueue`, whose work on `stream` and on streams that wait for it is recorded instead of
+  // done. A device without graphs (the host) gives null and runs nothing.
+  virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& enqueue) = 0;
 };
 
 // The host. `pool` runs the operations of every stream made here and must outlive them.

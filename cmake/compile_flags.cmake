@@ -3,10 +3,12 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # the kernels ask for more themselv
 # Flags that every target shares. -ffp-contract=off is part of the numeric contract (docs/design.md, section 5).
 add_library(colibri_flags INTERFACE)
 target_compile_options(colibri_flags INTERFACE
-  -Wall -Wextra -Wswitch-enum -Wshadow -Werror -ffp-contract=off)
+  $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wswitch-enum;-Wshadow;-Werror;-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wswitch-enum,-ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string's operator+ that are not there (its bug 105651).
-  target_compile_options(colibri_flags INTERFACE -Wno-restrict -Wno-unknown-warning-option)  # the second for clang-tidy, which reads these flags
+  target_compile_options(colibri_flags INTERFACE
+    $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wno-restrict;-Wno-unknown-warning-option>)  # the second for clang-tidy, which reads these flags
 endif()
 target_include_directories(colibri_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(COLIBRI_SANITIZE STREQUAL "address")

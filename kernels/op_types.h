@@ -4,7 +4,7 @@
 //
 // Rules for all operations
 //   * Arrays are raw pointers with their shapes beside them, in the place of the backend (host for
-//     the CPU). Row-major, rows contiguous unless a stride is given. Letters: docs/shapes.md.
+//     the CPU, the GPU's memory for CUDA), and so are arrays of pointers and what they point to. Row-major, rows contiguous unless a stride is given. Letters: docs/shapes.md.
 //   * Nothing is allocated; scratch is passed in. In and out never overlap unless said.
 //   * Work is enqueued on `stream`; on the host it is done when the call returns.
 //   * num_tokens == 0 is legal and does nothing.
@@ -18,8 +18,10 @@
 //   * QDOT is the product of a quantised row a and a q8 or q4 weight row w (base/quantised.h): from
 //     acc = +0, groups of 32 ascending, acc = fma(float(sum of the 32 integer products of codes),
 //     scale_w * scale_a, acc), the product of the scales rounded to f32.
-//   * Quantised weights take quantised rows, others f32 rows; the pointer of the other kind is
-//   null.
+//   * Quantised weights take quantised rows, others f32 rows, or bf16 rows where the backend keeps
+//     its activations in bf16 (CUDA; the weights are then bf16 too). Pointers of the other kinds are
+//     null.
+//   * A product of bf16 rows sums in f32 in an order of its own, the same for every number of rows.
 // Arguments are checked by the caller that made the plan; operations check nothing per element.
 #pragma once
 
@@ -66,13 +68,23 @@ struct QuantiseRows {
   int64_t x_stride = 0;
 };
 
+// Rows of x [S, K] f32, x_stride floats apart, rounded to bf16 (nearest, ties to even): out [S, K].
+struct RoundRows {
+  const float* x = nullptr;
+  uint16_t* out = nullptr;
+  int64_t num_rows = 0;
+  int64_t width = 0;
+  int64_t x_stride = 0;
+};
+
 // out[t, n] = DOT(x[t, :], weight[n, :]) (+ bias[n]). weight [N, K] f32 or bf16, x [T, K] f32,
 // bias [N] f32 or null. Rows of x and out lie x_stride and out_stride floats apart.
 // With a q8 or q4 weight: QDOT(x_quantised[t], weight row n) (+ bias[n]), rows of
-// activation_row_bytes(K) one after the other.
+// activation_row_bytes(K) one after the other. Rows of x_bf16 [T, K] lie one after the other too.
 struct MatMul {
   const float* x = nullptr;
   const void* x_quantised = nullptr;
+  const uint16_t* x_bf16 = nullptr;
   MatrixView weight;
   const float* bias = nullptr;
   float* out = nullptr;
@@ -246,17 +258,21 @@ struct ExpertWeights {
 // [group_begin[g], group_begin[g + 1]) applies experts[g] to row pair_row[p] of x and writes
 // out + out_offset[p] (in floats): down(silu(gate x) * up x), every product a DOT. Experts of one
 // call are all q8, all q4, or neither; quantised ones take x_quantised [S], rows of
-// activation_row_bytes(H), quantise silu(gate x) * up x as QuantiseRows does, and use QDOT.
+// activation_row_bytes(H), quantise silu(gate x) * up x as QuantiseRows does, and use QDOT. With
+// x_bf16 the hidden values are rounded to bf16 before the last product. Groups may be empty.
 struct GroupedFfn {
   const float* x = nullptr;                // [S, H], rows x_stride floats apart
   const void* x_quantised = nullptr;       // [S] quantised rows
-  const ExpertWeights* experts = nullptr;  // [num_groups], host array
+  const uint16_t* x_bf16 = nullptr;        // [S, H], rows one after the other
+  const ExpertWeights* experts = nullptr;  // [num_groups]
   const int32_t* group_begin = nullptr;    // [num_groups + 1]
   const int32_t* pair_row = nullptr;       // [P]
   const int64_t* out_offset = nullptr;     // [P]
   float* out = nullptr;
   float* hidden = nullptr;           // scratch [P, 2 I]
   void* hidden_quantised = nullptr;  // scratch of P activation_row_bytes(I), for quantised experts
+  DType weight_dtype = DType::kF32;  // of all experts of the call
+  int64_t num_pairs = 0;             // P, or more where only the device knows P: sizes the grid
   int32_t num_groups = 0;
   int64_t hidden_size = 0;  // H
   int64_t width = 0;        // I

@@ -15,10 +15,11 @@ namespace colibri {
 class Ops {
  public:
   virtual ~Ops() = default;
-  virtual std::string name() const = 0;  // "cpu/avx512", "cpu/avx2", "cpu/portable"
+  virtual std::string name() const = 0;  // "cpu/avx512", "cpu/avx2", "cpu/portable", "cuda"
   virtual void embed(const EmbedRows&, Stream&) = 0;
   virtual void rms_norm(const RmsNorm&, Stream&) = 0;
   virtual void quantise_rows(const QuantiseRows&, Stream&) = 0;
+  virtual void round_rows(const RoundRows&, Stream&) = 0;
   virtual void matmul(const MatMul&, Stream&) = 0;
   virtual void batched_matmul(const BatchedMatMul&, Stream&) = 0;
   virtual void rope_angles(const RopeAngles&, Stream&) = 0;

@@ -125,6 +125,8 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
                     .out = rows.out,
                     .hidden = hidden_.as<float>(),
                     .hidden_quantised = hidden_quantised_.data(),
+                    .weight_dtype = groups_.front().gate.dtype,
+                    .num_pairs = num_pairs,
                     .num_groups = static_cast<int32_t>(groups_.size()),
                     .hidden_size = hidden_size_,
                     .width = width_,

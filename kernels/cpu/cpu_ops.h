@@ -20,6 +20,7 @@ class CpuOps : public Ops {
   void embed(const EmbedRows&, Stream&) override;
   void rms_norm(const RmsNorm&, Stream&) override;
   void quantise_rows(const QuantiseRows&, Stream&) override;
+  void round_rows(const RoundRows&, Stream&) override;
   void matmul(const MatMul&, Stream&) override;
   void batched_matmul(const BatchedMatMul&, Stream&) override;
   void rope_angles(const RopeAngles&, Stream&) override;

@@ -9,10 +9,6 @@ namespace {
 constexpr int64_t kHiddenUnit = kGroup;
 constexpr int64_t kOutputUnit = kPanelRows;
 
-bool is_quantised_call(const GroupedFfn& a) {
-  return a.num_groups > 0 && is_quantised(a.experts[0].gate.dtype);
-}
-
 // The blocks of one phase: group g's outputs fall into parts in proportion to its work, and task i
 // is one part of one group.
 class GroupTasks {
@@ -132,7 +128,7 @@ void down(const KernelTable& kernels, const GroupedFfn& a, const Part& part) {
 
 void CpuOps::grouped_ffn(const GroupedFfn& a, Stream& stream) {
   ThreadPool& pool = host_pool(stream);
-  const int64_t unit = is_quantised_call(a) ? kHiddenUnit : kOutputUnit;
+  const int64_t unit = is_quantised(a.weight_dtype) ? kHiddenUnit : kOutputUnit;
   run_group_tasks(GroupTasks(a, {a.width, 2 * a.hidden_size, unit}, pool), pool,
                   [&](int32_t g, int64_t begin, int64_t end) {
                     gate_and_up(kernels_, a, {g, begin, end});

@@ -111,6 +111,15 @@ void CpuOps::embed(const EmbedRows& a, Stream& stream) {
   });
 }
 
+void CpuOps::round_rows(const RoundRows& a, Stream& stream) {
+  run_ranges(host_pool(stream), a.num_rows, a.width, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = a.x + row * a.x_stride;
+      for (int64_t i = 0; i < a.width; ++i) a.out[row * a.width + i] = narrow(x[i]);
+    }
+  });
+}
+
 void CpuOps::rope_angles(const RopeAngles& a, Stream& stream) {
   run_ranges(host_pool(stream), a.num_tokens, 64 * a.half_dim, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {

@@ -168,6 +168,8 @@ struct Bench {
                           .out = out.as<float>(),
                           .hidden = scratch.as<float>(),
                           .hidden_quantised = scratch_quantised.data(),
+                          .weight_dtype = dtype,
+                          .num_pairs = pairs,
                           .num_groups = static_cast<int32_t>(used),
                           .hidden_size = hidden,
                           .width = width,

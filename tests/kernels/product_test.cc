@@ -197,6 +197,8 @@ struct Experts {
                           .out_offset = out_offset.data(),
                           .out = out.data(),
                           .hidden = scratch.data(),
+                          .weight_dtype = bf16 ? DType::kBF16 : DType::kF32,
+                          .num_pairs = static_cast<int64_t>(pair_row.size()),
                           .num_groups = static_cast<int32_t>(groups),
                           .hidden_size = hidden_size,
                           .width = width,

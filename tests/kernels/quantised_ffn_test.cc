@@ -51,6 +51,8 @@ struct Experts {
                           .out = out.data(),
                           .hidden = scratch.data(),
                           .hidden_quantised = hidden.data(),
+                          .weight_dtype = gates.front().dtype,
+                          .num_pairs = static_cast<int64_t>(pair_row.size()),
                           .num_groups = static_cast<int32_t>(gates.size()),
                           .hidden_size = hidden_size,
                           .width = width},

@@ -121,7 +121,7 @@ class ReferenceOps : public Ops {
   }
 
   void grouped_ffn(const GroupedFfn& op, Stream& stream) override {
-    if (op.num_groups == 0 || !is_quantised(op.experts[0].gate.dtype)) {
+    if (!is_quantised(op.weight_dtype)) {
       return portable_->grouped_ffn(op, stream);
     }
     check(op.x == nullptr && op.x_quantised != nullptr, "quantised experts take quantised rows");
@@ -134,6 +134,7 @@ class ReferenceOps : public Ops {
 
   void embed(const EmbedRows& op, Stream& s) override { portable_->embed(op, s); }
   void rms_norm(const RmsNorm& op, Stream& s) override { portable_->rms_norm(op, s); }
+  void round_rows(const RoundRows& op, Stream& s) override { portable_->round_rows(op, s); }
   void rope_angles(const RopeAngles& op, Stream& s) override { portable_->rope_angles(op, s); }
   void rope(const Rope& op, Stream& s) override { portable_->rope(op, s); }
   void kv_write(const KvWrite& op, Stream& s) override { portable_->kv_write(op, s); }

@@ -1,0 +1,113 @@
+#include "base/cuda_device.h"
+
+#include <cstring>
+
+#include "base/cuda_check.h"
+
+namespace colibri {
+namespace {
+
+class CudaStream : public Stream {
+ public:
+  CudaStream() {
+    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  }
+  ~CudaStream() override { cudaStreamDestroy(stream_); }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  void synchronize() override { cuda_check(cudaStreamSynchronize(stream_), "work on the GPU"); }
+  void* native_handle() override { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.native_handle()); }
+
+class CudaEvent : public Event {
+ public:
+  CudaEvent() {
+    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  cudaEvent_t event = nullptr;
+};
+
+cudaEvent_t native(const Event& event) { return static_cast<const CudaEvent&>(event).event; }
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int ordinal) {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || ordinal < 0 || ordinal >= count) {
+      fail(ErrorKind::kEnvironment, "--device cuda:", ordinal, ": this process sees ", count,
+           " GPUs", error == cudaSuccess ? "" : ": ",
+           error == cudaSuccess ? "" : cudaGetErrorString(error));
+    }
+    cuda_check(cudaSetDevice(ordinal), "choosing the GPU");
+    fill_stream_ = make_stream();
+  }
+  Place place() const override { return Place::kDevice; }
+
+  void* allocate(size_t bytes) override {
+    void* memory = nullptr;
+    if (bytes == 0) return nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error != cudaSuccess) {
+      fail(ErrorKind::kEnvironment, "cannot take ", bytes,
+           " bytes of GPU memory: ", cudaGetErrorString(error));
+    }
+    zero(memory, bytes, *fill_stream_);
+    fill_stream_->synchronize();
+    return memory;
+  }
+  void release(void* memory, size_t) override { cudaFree(memory); }
+  void* allocate_staging(size_t bytes) override {
+    void* memory = nullptr;
+    if (bytes == 0) return nullptr;
+    cuda_check(cudaMallocHost(&memory, bytes), "taking pinned memory");
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
+  void release_staging(void* memory, size_t) override { cudaFreeHost(memory); }
+  void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");
+  }
+  void zero(void* memory, size_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    cuda_check(cudaMemsetAsync(memory, 0, bytes, native(stream)), "filling with zeros");
+  }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(); }
+
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(); }
+  void record(Event& event, Stream& stream) override {
+    cuda_check(cudaEventRecord(native(event), native(stream)), "recording an event");
+  }
+  void wait(Stream& stream, const Event& event) override {
+    cuda_check(cudaStreamWaitEvent(native(stream), native(event), 0), "waiting for an event");
+  }
+  bool reached(const Event& event) override {
+    const cudaError_t error = cudaEventQuery(native(event));
+    if (error == cudaErrorNotReady) return false;
+    cuda_check(error, "work on the GPU");
+    return true;
+  }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override {
+    fail(ErrorKind::kUnsupported, "graphs are not built yet");
+  }
+
+ private:
+  std::unique_ptr<Stream> fill_stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int ordinal) {
+  return std::make_unique<CudaDevice>(ordinal);
+}
+
+}  // namespace colibri

@@ -1,0 +1,13 @@
+// The GPU's Ops. Built into libcolibri_cuda.so; the header needs no CUDA.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops.h"
+
+namespace colibri {
+
+// For the calling thread's current GPU. Arrays lie in its memory; streams are those of its Device.
+std::unique_ptr<Ops> make_cuda_ops();
+
+}  // namespace colibri

@@ -1,0 +1,10 @@
+#include "base/error.h"
+#include "kernels/cuda/kernels.h"
+
+namespace colibri::cuda {
+
+void grouped_ffn_bf16(const GroupedFfn&, cudaStream_t) {
+  fail(ErrorKind::kUnsupported, "this kernel is not built yet");
+}
+
+}  // namespace colibri::cuda

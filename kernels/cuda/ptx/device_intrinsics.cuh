@@ -1,0 +1,74 @@
+// kernels/cuda/intrinsics.cuh for a GPU.
+#pragma once
+
+#include <cuda_fp16.h>
+
+namespace colibri::cuda {
+
+template <class T>
+__device__ __forceinline__ T load(const T* p) {
+  return *p;
+}
+template <class T>
+__device__ __forceinline__ void store(T* p, T value) {
+  *p = value;
+}
+template <class T>
+__device__ __forceinline__ T load_once(const T* p) {
+  return __ldcs(p);
+}
+
+template <class T>
+__device__ __forceinline__ T& shared_as() {
+  extern __shared__ __align__(128) unsigned char colibri_shared_memory[];
+  return *reinterpret_cast<T*>(colibri_shared_memory);
+}
+template <class T>
+__device__ __forceinline__ T load_shared(const T* p) {
+  return *p;
+}
+template <class T>
+__device__ __forceinline__ void store_shared(T* p, T value) {
+  *p = value;
+}
+
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int lane_mask, unsigned int mask) {
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
+template <class T>
+__device__ __forceinline__ T shuffle(T value, int source, unsigned int mask) {
+  return __shfl_sync(mask, value, source);
+}
+__device__ __forceinline__ unsigned int ballot(bool predicate, unsigned int mask) {
+  return __ballot_sync(mask, predicate);
+}
+
+__device__ __forceinline__ float fma_exact(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+__device__ __forceinline__ float square_root(float x) { return __fsqrt_rn(x); }
+__device__ __forceinline__ float divide(float x, float y) { return __fdiv_rn(x, y); }
+__device__ __forceinline__ int round_to_int(float x) { return __float2int_rn(x); }
+__device__ __forceinline__ uint32_t float_bits(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ float float_from_bits(uint32_t bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ float half_to_float(uint16_t bits) {
+  return __half2float(__ushort_as_half(bits));
+}
+
+__device__ __forceinline__ void mma_s8(int (&d)[4], const uint32_t (&a)[4],
+                                       const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4],
+                                         const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+}  // namespace colibri::cuda
