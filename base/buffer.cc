@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/device.h"
 #include "base/error.h"
 
 namespace colibri {
@@ -55,8 +56,19 @@ Buffer::Buffer(size_t bytes) : bytes_(bytes) {
   data_ = is_mapping(bytes) ? map_aligned(bytes) : allocate_small(bytes);
 }
 
+Buffer::Buffer(Device& device, size_t bytes) {
+  if (device.place() == Place::kHost) {
+    *this = Buffer(bytes);
+    return;
+  }
+  device_ = &device;
+  data_ = bytes == 0 ? nullptr : device.allocate(bytes);
+  bytes_ = bytes;
+}
+
 Buffer::~Buffer() {
   if (data_ == nullptr) return;
+  if (device_ != nullptr) return device_->release(data_, bytes_);
   if (is_mapping(bytes_)) {
     munmap(data_, mapped_bytes(bytes_));
   } else {
@@ -65,13 +77,17 @@ Buffer::~Buffer() {
 }
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(device_, other.device_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
 void Buffer::reserve_discarding(size_t bytes) {
-  if (bytes > bytes_) *this = Buffer(bytes);
+  if (bytes <= bytes_) return;
+  Device* const device = device_;
+  *this = Buffer();  // the old memory first: both may not fit
+  *this = device == nullptr ? Buffer(bytes) : Buffer(*device, bytes);
 }
 
 }  // namespace colibri

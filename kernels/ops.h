@@ -16,6 +16,9 @@ class Ops {
  public:
   virtual ~Ops() = default;
   virtual std::string name() const = 0;  // "cpu/avx512", "cpu/avx2", "cpu/portable", "cuda"
+  // Turns panels of a q8 or q4 matrix, packed as base/quantised.h says, into the order that this
+  // backend's products read: [rows, cols] in host memory, in place, whole panels. Thread safe.
+  virtual void pack_weights(DType dtype, int64_t rows, int64_t cols, void* panels) const = 0;
   virtual void embed(const EmbedRows&, Stream&) = 0;
   virtual void rms_norm(const RmsNorm&, Stream&) = 0;
   virtual void quantise_rows(const QuantiseRows&, Stream&) = 0;

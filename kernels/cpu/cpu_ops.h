@@ -17,6 +17,7 @@ class CpuOps : public Ops {
  public:
   explicit CpuOps(const KernelTable& kernels) : kernels_(kernels) {}
   std::string name() const override { return std::string("cpu/") + kernels_.name; }
+  void pack_weights(DType, int64_t, int64_t, void*) const override {}  // theirs is the CPU's order
   void embed(const EmbedRows&, Stream&) override;
   void rms_norm(const RmsNorm&, Stream&) override;
   void quantise_rows(const QuantiseRows&, Stream&) override;

@@ -12,6 +12,9 @@ cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.na
 class CudaOps : public Ops {
  public:
   std::string name() const override { return "cuda"; }
+  void pack_weights(DType, int64_t, int64_t, void*) const override {
+    fail(ErrorKind::kUnsupported, "q8 and q4 weights on a GPU are not built yet");
+  }
   void embed(const EmbedRows& a, Stream& s) override { cuda::embed(a, native(s)); }
   void rms_norm(const RmsNorm& a, Stream& s) override { cuda::rms_norm(a, native(s)); }
   void quantise_rows(const QuantiseRows& a, Stream& s) override {

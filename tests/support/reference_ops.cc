@@ -84,6 +84,7 @@ void quantise_row(const float* x, int64_t width, void* out) {
 class ReferenceOps : public Ops {
  public:
   std::string name() const override { return "cpu/reference"; }
+  void pack_weights(DType, int64_t, int64_t, void*) const override {}
 
   void quantise_rows(const QuantiseRows& op, Stream&) override {
     auto* out = static_cast<unsigned char*>(op.out);

@@ -1,0 +1,31 @@
+// A host array as the operations of a device read it.
+#pragma once
+
+#include <span>
+
+#include "base/buffer.h"
+#include "base/device.h"
+
+namespace colibri {
+
+// On the host the array itself, elsewhere a copy that is made in stream order and kept until the
+// next one. T is trivially copyable.
+template <class T>
+class UploadedArray {
+ public:
+  explicit UploadedArray(Device& device) : device_(&device), memory_(device, 0) {}
+
+  // `values` stays alive and unchanged until the work on `stream` that reads the result is done.
+  const T* upload(std::span<const T> values, Stream& stream) {
+    if (device_->place() == Place::kHost) return values.data();
+    memory_.reserve_discarding(values.size_bytes());
+    device_->copy(memory_.data(), values.data(), values.size_bytes(), stream);
+    return memory_.as<T>();
+  }
+
+ private:
+  Device* device_;
+  Buffer memory_;
+};
+
+}  // namespace colibri
