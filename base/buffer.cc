@@ -68,8 +68,9 @@ Buffer::Buffer(Device& device, size_t bytes) {
 
 Buffer::~Buffer() {
   if (data_ == nullptr) return;
-  if (device_ != nullptr) return device_->release(data_, bytes_);
-  if (is_mapping(bytes_)) {
+  if (device_ != nullptr) {
+    device_->release(data_, bytes_);
+  } else if (is_mapping(bytes_)) {
     munmap(data_, mapped_bytes(bytes_));
   } else {
     std::free(data_);

@@ -42,6 +42,7 @@ class CpuDevice : public Device {
   void record(Event&, Stream&) override {}
   void wait(Stream&, const Event&) override {}
   bool reached(const Event&) override { return true; }
+  void synchronize(const Event&) override {}
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return nullptr; }
 
  private:

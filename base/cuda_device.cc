@@ -96,6 +96,9 @@ class CudaDevice : public Device {
     cuda_check(error, "work on the GPU");
     return true;
   }
+  void synchronize(const Event& event) override {
+    cuda_check(cudaEventSynchronize(native(event)), "work on the GPU");
+  }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override {
     fail(ErrorKind::kUnsupported, "graphs are not built yet");
   }

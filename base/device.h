@@ -59,6 +59,8 @@ class Device {
   // Work enqueued on `stream` from now on starts after the event as last recorded.
   virtual void wait(Stream& stream, const Event& event) = 0;
   virtual bool reached(const Event& event) = 0;
+  // Returns once the event as last recorded is reached; at once if it never was.
+  virtual void synchronize(const Event& event) = 0;
 
   // Runs `enqueue`, whose work on `stream` and on streams that wait for it is recorded instead of
   // done. A device without graphs (the host) gives null and runs nothing.

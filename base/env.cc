@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kPrefix = "COLIBRI_";
 
 constexpr std::array kVariables = {
+    EnvVariable{"COLIBRI_CUDA_LIBRARY", "a path", "libcolibri_cuda.so beside the program",
+                "the GPU part that --device cuda opens"},
     EnvVariable{"COLIBRI_ISA", "portable, avx2, avx512", "the best of this processor",
                 "instruction set of the CPU kernels; same results, other speed"},
     EnvVariable{"COLIBRI_RANKS_SOCKET", "a path", "no launcher",
