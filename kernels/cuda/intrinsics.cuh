@@ -52,6 +52,15 @@ __device__ float float_from_bits(uint32_t bits);
 // The f16 with these bits.
 __device__ float half_to_float(uint16_t bits);
 
+// A thread's copies from global to shared memory that go on while it works. What was copied arrives
+// at some time between copy() and the wait() for its batch; other threads see it after a barrier
+// that follows the wait. A kernel has waited for all of them before it ends.
+//   copy<bytes>(to, from, there)  4, 8 or 16 bytes at addresses aligned to them; zeros when not
+//                                 `there`, and `from` is then not read. Caches keep out of the way.
+//   close_batch()                 the copies since the last one form a batch
+//   wait<newest>()                until all batches but the `newest` last ones have arrived
+class AsyncCopies;
+
 // Warp-wide matrix products D = A B + D; fragments as PTX lays them out for mma.sync, g = lane / 4,
 // q = lane % 4. All 32 lanes call it.
 //   m16n8k32 s8: A 16 x 32, a[i] bytes are A[g + 8 (i & 1)][16 (i >> 1) + 4 q + 0..3];
@@ -62,6 +71,8 @@ __device__ float half_to_float(uint16_t bits);
 //                D f32 as above. The order of the sum over k inside one call is the hardware's.
 __device__ void mma_s8(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 __device__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+// D = A B + c with every element of C the same.
+__device__ void mma_s8_from(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int c);
 
 }  // namespace colibri::cuda
 

@@ -30,6 +30,14 @@ void launch(void (*kernel)(Expected...), const Grid& grid, Actual&&... args) {
   cuda_check(cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(args)...), "kernel launch");
 }
 
+// Lets `kernel` be launched with this much shared memory. Cheap, and legal during capture.
+template <class... Parameters>
+void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             "shared memory of a kernel");
+}
+
 // Number of blocks of `unit` that cover `count`.
 inline unsigned int blocks_for(int64_t count, int64_t unit) {
   return static_cast<unsigned int>((count + unit - 1) / unit);

@@ -41,4 +41,19 @@ __device__ __forceinline__ float silu_times(float gate, float up) {
   return divide(gate, one_plus_exp_of_minus(gate)) * up;
 }
 
+// Nearest bf16, ties to even, as base/dtype.h does it; and back.
+__device__ __forceinline__ uint16_t to_bf16(float value) {
+  const uint32_t bits = float_bits(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+__device__ __forceinline__ float from_bf16(uint16_t bits) {
+  return float_from_bits(static_cast<uint32_t>(bits) << 16);
+}
+
+// The first in the low half, as it lies in memory.
+__device__ __forceinline__ uint32_t to_bf16_pair(float low, float high) {
+  return static_cast<uint32_t>(to_bf16(low)) | static_cast<uint32_t>(to_bf16(high)) << 16;
+}
+
 }  // namespace colibri::cuda

@@ -71,4 +71,41 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+__device__ __forceinline__ void mma_s8_from(int (&d)[4], const uint32_t (&a)[4],
+                                            const uint32_t (&b)[2], int c) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c));
+}
+
+class AsyncCopies {
+ public:
+  template <int bytes>
+  __device__ __forceinline__ void copy(void* to, const void* from, bool there) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+    const int size = there ? bytes : 0;
+    if constexpr (bytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :
+                   : "r"(shared), "l"(from), "r"(size)
+                   : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                   :
+                   : "r"(shared), "l"(from), "n"(bytes), "r"(size)
+                   : "memory");
+    }
+  }
+  __device__ __forceinline__ void close_batch() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  template <int newest>
+  __device__ __forceinline__ void wait() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(newest) : "memory");
+  }
+};
+
 }  // namespace colibri::cuda

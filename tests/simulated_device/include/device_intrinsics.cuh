@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 namespace colibri::cuda {
 
@@ -126,5 +127,55 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
     }
   }
 }
+
+inline void mma_s8_from(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int c) {
+  for (int& element : d) element = c;
+  mma_s8(d, a, b);
+}
+
+// Nothing arrives before the wait, so that a missing one shows.
+class AsyncCopies {
+ public:
+  template <int bytes>
+  __forceinline__ void copy(void* to, const void* from, bool there) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+    if (reinterpret_cast<uintptr_t>(to) % bytes != 0) {
+      colibri_sim::fail_kernel("copy() to an address that is not aligned");
+    }
+    if (there && reinterpret_cast<uintptr_t>(from) % bytes != 0) {
+      colibri_sim::fail_kernel("copy() from an address that is not aligned");
+    }
+    if (there) colibri_sim::count_access(Access::kGlobalLoad, from, bytes);
+    colibri_sim::count_access(Access::kSharedStore, to, bytes);
+    copies_.push_back({to, there ? from : nullptr, bytes});
+  }
+  void close_batch() { batch_ends_.push_back(copies_.size()); }
+  template <int newest>
+  void wait() {
+    if (batch_ends_.size() <= newest) return;
+    const size_t batches = batch_ends_.size() - newest;
+    const size_t count = batch_ends_[batches - 1];
+    for (size_t i = 0; i < count; ++i) deliver(copies_[i]);
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(count));
+    batch_ends_.erase(batch_ends_.begin(), batch_ends_.begin() + static_cast<ptrdiff_t>(batches));
+    for (size_t& end : batch_ends_) end -= count;
+  }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  static void deliver(const Copy& copy) {
+    if (copy.from == nullptr) {
+      std::memset(copy.to, 0, copy.bytes);
+    } else {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+  }
+  std::vector<Copy> copies_;
+  std::vector<size_t> batch_ends_;
+};
 
 }  // namespace colibri::cuda
