@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,23 @@ Machine machine_from_synthetic(const std::string& text);
 
 // From hwloc's XML (lstopo file.xml). kInput when malformed.
 Machine machine_from_xml(std::string_view xml);
+
+// Where a PCI device hangs: the NUMA node (the system's number; -1: the machine does not tell) and
+// its CPUs, as far as this process may use them.
+struct PciPlace {
+  int numa_node = -1;
+  std::vector<int> cpus;  // ascending; empty: the machine does not tell
+  friend bool operator==(const PciPlace&, const PciPlace&) = default;
+};
+
+// The places of devices by bus id ("0000:17:00.0", as a GPU's), by hwloc with I/O devices: tens of
+// milliseconds on a large machine, once for all of them. A device that hwloc does not see has no
+// place. Otherwise as probe_machine.
+std::vector<PciPlace> places_of_pci(std::span<const std::string> bus_ids);
+
+// The same out of hwloc's XML. kInput when malformed.
+std::vector<PciPlace> places_of_pci_in_xml(std::string_view xml,
+                                           std::span<const std::string> bus_ids);
 
 // A stable text, one fact a line:
 //   packages 2, cores 16, cpus 32, memory 4.29 GB

@@ -108,8 +108,15 @@ Machine machine_from_synthetic(const std::string& text) {
   return read_topology(topology);
 }
 
-Machine machine_from_xml(std::string_view xml) {
-  const Topology topology = make_topology();
+namespace {
+
+enum class IoDevices { kNo, kYes };
+
+Topology topology_from_xml(std::string_view xml, IoDevices io) {
+  Topology topology = make_topology();
+  if (io == IoDevices::kYes) {
+    hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  }
   const std::string text(xml);  // hwloc wants the terminating zero counted
   if (text.size() > (size_t{1} << 26) ||
       hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(),
@@ -117,7 +124,46 @@ Machine machine_from_xml(std::string_view xml) {
       hwloc_topology_load(topology.get()) != 0) {
     fail(ErrorKind::kInput, "machine of ", text.size(), " bytes is not hwloc's XML");
   }
-  return read_topology(topology);
+  return topology;
+}
+
+PciPlace place_of(const Topology& topology, const std::string& bus_id) {
+  const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology.get(), bus_id.c_str());
+  if (device == nullptr) return {};
+  const hwloc_obj_t holder = hwloc_get_non_io_ancestor_obj(topology.get(), device);
+  PciPlace place;
+  place.cpus = cpus_of(holder->cpuset);
+  // Below several nodes it is near none of them.
+  if (hwloc_bitmap_weight(holder->nodeset) == 1) {
+    place.numa_node = hwloc_bitmap_first(holder->nodeset);
+  }
+  return place;
+}
+
+std::vector<PciPlace> places_in(const Topology& topology, std::span<const std::string> bus_ids) {
+  std::vector<PciPlace> places;
+  for (const std::string& id : bus_ids) places.push_back(place_of(topology, id));
+  return places;
+}
+
+}  // namespace
+
+Machine machine_from_xml(std::string_view xml) {
+  return read_topology(topology_from_xml(xml, IoDevices::kNo));
+}
+
+std::vector<PciPlace> places_of_pci(std::span<const std::string> bus_ids) {
+  const Topology topology = make_topology();
+  hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(topology.get()) != 0) {
+    fail(ErrorKind::kEnvironment, "hwloc cannot read this machine: ", std::strerror(errno));
+  }
+  return places_in(topology, bus_ids);
+}
+
+std::vector<PciPlace> places_of_pci_in_xml(std::string_view xml,
+                                           std::span<const std::string> bus_ids) {
+  return places_in(topology_from_xml(xml, IoDevices::kYes), bus_ids);
 }
 
 }  // namespace colibri
