@@ -8,16 +8,17 @@ GroupedQueryAttention::GroupedQueryAttention(const ForwardContext& context)
       kv_width_(context.config->attention.num_kv_heads * context.config->attention.head_dim) {
   if (context.config->attention.kind != AttentionKind::kGroupedQuery) return;
   const int64_t tokens = context.max_tokens;
-  q_ = float_buffer(tokens * q_width_);
-  k_ = float_buffer(tokens * kv_width_);
-  v_ = float_buffer(tokens * kv_width_);
-  out_ = float_buffer(tokens * q_width_);
-  projected_ = float_buffer(tokens * context.config->hidden_size);
+  q_ = float_buffer(context, tokens * q_width_);
+  k_ = float_buffer(context, tokens * kv_width_);
+  v_ = float_buffer(context, tokens * kv_width_);
+  out_ = float_buffer(context, tokens * q_width_);
+  projected_ = float_buffer(context, tokens * context.config->hidden_size);
   const Attention largest{.layout = context.cache->layout(),
                           .num_tokens = tokens,
                           .num_heads = context.config->attention.num_heads};
   scratch_ =
-      Buffer(static_cast<size_t>(context.ops->attention_scratch_bytes(largest, *context.stream)));
+      Buffer(*context.device,
+             static_cast<size_t>(context.ops->attention_scratch_bytes(largest, *context.stream)));
 }
 
 void GroupedQueryAttention::run(int layer, const Batch& batch, const float* normed,
@@ -50,7 +51,7 @@ void GroupedQueryAttention::project(const GroupedQueryWeights& w, const float* n
 // it is Qwen3's.
 void GroupedQueryAttention::norm_heads(const GroupedQueryWeights& w, int64_t num_tokens) {
   const AttentionConfig& a = context_.config->attention;
-  const auto norm = [&](Buffer& x, const std::vector<float>& weight, int64_t width) {
+  const auto norm = [&](Buffer& x, const WeightVector& weight, int64_t width) {
     const int64_t group = a.qk_norm == QkNorm::kPerHead ? a.head_dim : width;
     context_.ops->rms_norm({.x = x.as<float>(),
                             .weight = weight.data(),
@@ -81,7 +82,7 @@ void GroupedQueryAttention::attend(int layer, const Batch& batch) {
   const KvLayout& layout = context_.cache->layout();
   context_.ops->kv_write({.layout = layout,
                           .pool = context_.cache->pool(layer),
-                          .rows = batch.rows.data(),
+                          .rows = context_.inputs->rows(),
                           .keys = k_.as<float>(),
                           .values = v_.as<float>(),
                           .num_tokens = batch.num_tokens(),
@@ -90,7 +91,7 @@ void GroupedQueryAttention::attend(int layer, const Batch& batch) {
                          *context_.stream);
   context_.ops->attention({.layout = layout,
                            .pool = context_.cache->pool(layer),
-                           .rows = batch.rows.data(),
+                           .rows = context_.inputs->rows(),
                            .q = q_.as<float>(),
                            .out = out_.as<float>(),
                            .scratch = scratch_.data(),

@@ -14,8 +14,8 @@ class DenseMlp {
   explicit DenseMlp(const ForwardContext& context)
       : context_(context),
         max_width_(std::max(context.config->dense_width, context.config->shared_width)),
-        gate_(float_buffer(context.max_tokens * max_width_)),
-        up_(float_buffer(context.max_tokens * max_width_)) {}
+        gate_(float_buffer(context, context.max_tokens * max_width_)),
+        up_(float_buffer(context, context.max_tokens * max_width_)) {}
 
   // x [T, H] -> out [T, H]; out may be x, which is last read before out is written.
   void run(const MlpWeights& w, const float* x, int64_t num_tokens, float* out) {

@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/error.h"
+#include "base/uploaded_array.h"
 
 namespace colibri {
 namespace {
@@ -40,9 +41,20 @@ class Exchange : public ExpertExchange {
     return sizeof(RowHeader) +
            num_pairs * static_cast<size_t>(options_.hidden_size) * sizeof(float);
   }
+  // Where messages are written and read: on the host the exchange's own arrays.
+  bool is_on_host() const { return options_.device->place() == Place::kHost; }
+  float* message_results() {
+    return is_on_host() ? results_.as<float>() : host_results_.as<float>();
+  }
+  RowMessageLayout layout_of(size_t rank) const;
+  size_t pairs_of(size_t rank) const;
   void lay_out_results();
-  std::byte* fill_message(size_t rank, const RowMessageLayout& layout, Stream& stream);
+  void fill_message(size_t rank, Stream& stream);
+  void gather_payload(size_t rank, std::byte* to, Stream& stream);
   void post_rows(size_t rank, Stream& stream);
+  bool has_remote_rows() const;
+  void post_remote_rows(Stream& stream);
+  void upload_results(const Remote& remote, Stream& stream);
   void serve_own_message(Stream& stream);
   void answer(const RowMessageView& view, Stream& stream);
   RowHeader check_results(const Remote& remote) const;
@@ -53,8 +65,12 @@ class Exchange : public ExpertExchange {
   size_t num_ranks_ = 1, own_rank_ = 0;
   RowBatch batch_;
   uint64_t step_ = 0;
-  std::vector<Buffer> send_;         // [R] one row message each
-  Buffer results_;                   // a block a rank: header, then its pairs' rows
+  std::vector<Buffer> send_;  // [R] one row message each
+  UploadedArray<int32_t> row_token_;
+  const int32_t* device_row_token_ = nullptr;
+  Buffer gathered_;      // rows of one batch on their way into messages; not on the host
+  Buffer results_;       // a block a rank: header, then its pairs' rows
+  Buffer host_results_;  // the same blocks as they arrive; not on the host
   std::vector<size_t> block_begin_;  // [R] floats
   std::vector<int64_t> offset_;      // [P] floats
   std::vector<Remote> remotes_;
@@ -63,7 +79,8 @@ class Exchange : public ExpertExchange {
   ExchangeTotals totals_;
 };
 
-Exchange::Exchange(const ExchangeOptions& options) : options_(options) {
+Exchange::Exchange(const ExchangeOptions& options)
+    : options_(options), row_token_(*options.device), gathered_(*options.device, 0) {
   if (options_.transport != nullptr) {
     num_ranks_ = static_cast<size_t>(options_.transport->size());
     own_rank_ = static_cast<size_t>(options_.transport->rank());
@@ -72,7 +89,9 @@ Exchange::Exchange(const ExchangeOptions& options) : options_(options) {
         "self-exchange needs a transport");
   const auto pairs = static_cast<size_t>(options_.max_tokens * options_.top_k);
   const auto row_floats = static_cast<size_t>(options_.hidden_size);
-  results_ = Buffer((num_ranks_ * kHeaderFloats + pairs * row_floats) * sizeof(float));
+  const size_t bytes = (num_ranks_ * kHeaderFloats + pairs * row_floats) * sizeof(float);
+  results_ = Buffer(*options.device, bytes);
+  if (!is_on_host()) host_results_ = Buffer(bytes);
   send_.resize(num_ranks_);
   block_begin_.resize(num_ranks_);
   offset_.reserve(pairs);
@@ -100,12 +119,23 @@ void Exchange::lay_out_results() {
   }
 }
 
-std::byte* Exchange::fill_message(size_t rank, const RowMessageLayout& layout, Stream& stream) {
+size_t Exchange::pairs_of(size_t rank) const {
+  return pairs_before(static_cast<size_t>(batch_.row_begin[rank + 1])) -
+         pairs_before(static_cast<size_t>(batch_.row_begin[rank]));
+}
+
+RowMessageLayout Exchange::layout_of(size_t rank) const {
+  return row_message_layout(static_cast<int64_t>(rows_of(rank)),
+                            static_cast<int64_t>(pairs_of(rank)), batch_.tokens.row_bytes());
+}
+
+void Exchange::fill_message(size_t rank, Stream& stream) {
+  const RowMessageLayout layout = layout_of(rank);
   send_[rank].reserve_discarding(layout.total_bytes);
   auto* message = send_[rank].as<std::byte>();
   const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
-  const size_t num_rows = rows_of(rank), first_pair = pairs_before(first_row);
-  const size_t num_pairs = pairs_before(first_row + num_rows) - first_pair;
+  const size_t num_rows = rows_of(rank), num_pairs = pairs_of(rank);
+  const size_t first_pair = pairs_before(first_row);
   RowHeader header;
   header.payload_dtype = static_cast<uint8_t>(batch_.tokens.dtype);
   header.epoch = options_.transport->epoch();
@@ -122,32 +152,33 @@ std::byte* Exchange::fill_message(size_t rank, const RowMessageLayout& layout, S
     begins[i] = batch_.pair_begin[first_row + i] - static_cast<int32_t>(first_pair);
   }
   std::memcpy(message + layout.slots, batch_.slot.data() + first_pair, num_pairs * sizeof(int32_t));
-  options_.ops->gather_rows(
-      {.x = static_cast<const float*>(batch_.tokens.data),
-       .row = batch_.row_token.data() + first_row,
-       .out = reinterpret_cast<float*>(message + layout.payload),
-       .num_rows = static_cast<int64_t>(num_rows),
-       .width = batch_.tokens.row_bytes() / static_cast<int64_t>(sizeof(float))},
-      stream);
-  return message;
+  gather_payload(rank, message + layout.payload, stream);
+}
+
+void Exchange::gather_payload(size_t rank, std::byte* to, Stream& stream) {
+  const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
+  const auto row_bytes = static_cast<size_t>(batch_.tokens.row_bytes());
+  void* out = is_on_host() ? to : gathered_.as<std::byte>() + first_row * row_bytes;
+  options_.ops->gather_rows({.x = static_cast<const float*>(batch_.tokens.data),
+                             .row = device_row_token_ + first_row,
+                             .out = static_cast<float*>(out),
+                             .num_rows = static_cast<int64_t>(rows_of(rank)),
+                             .width = batch_.tokens.row_bytes() / int64_t{sizeof(float)}},
+                            stream);
+  if (!is_on_host()) options_.device->copy(to, out, rows_of(rank) * row_bytes, stream);
 }
 
 void Exchange::post_rows(size_t rank, Stream& stream) {
-  const auto first_row = static_cast<size_t>(batch_.row_begin[rank]);
-  const size_t num_rows = rows_of(rank);
-  const size_t num_pairs = pairs_before(first_row + num_rows) - pairs_before(first_row);
-  const RowMessageLayout layout = row_message_layout(
-      static_cast<int64_t>(num_rows), static_cast<int64_t>(num_pairs), batch_.tokens.row_bytes());
-  const std::byte* message = fill_message(rank, layout, stream);
-  const size_t result_bytes = results_bytes(num_pairs);
-  const SendOp send{static_cast<int>(rank), Channel::kRows, message, layout.total_bytes};
+  const size_t message_bytes = layout_of(rank).total_bytes;
+  const size_t result_bytes = results_bytes(pairs_of(rank));
+  const SendOp send{static_cast<int>(rank), Channel::kRows, send_[rank].data(), message_bytes};
   const RecvOp recv{static_cast<int>(rank), Channel::kResults,
-                    results_.as<float>() + block_begin_[rank], result_bytes};
+                    message_results() + block_begin_[rank], result_bytes};
   remotes_.push_back({static_cast<int>(rank),
                       options_.transport->post({{&send, 1}, {&recv, 1}}, &stream), result_bytes});
-  totals_.dispatch_bytes += layout.total_bytes;
+  totals_.dispatch_bytes += message_bytes;
   totals_.combine_bytes += result_bytes;
-  totals_.num_rows += num_rows;
+  totals_.num_rows += rows_of(rank);
   ++totals_.num_messages;
 }
 
@@ -162,10 +193,28 @@ void Exchange::begin(const RowBatch& batch, Stream& stream) {
   ++step_;
   lay_out_results();
   remotes_.clear();
-  for (size_t rank = 0; rank < num_ranks_; ++rank) {
-    if (!is_local(rank) && rows_of(rank) > 0) post_rows(rank, stream);
-  }
+  if (has_remote_rows()) post_remote_rows(stream);
   totals_.begin_us += us_since(start);
+}
+
+bool Exchange::has_remote_rows() const {
+  return batch_.row_token.size() > (is_local(own_rank_) ? rows_of(own_rank_) : 0);
+}
+
+void Exchange::post_remote_rows(Stream& stream) {
+  device_row_token_ = row_token_.upload(batch_.row_token, stream);
+  if (!is_on_host()) {
+    gathered_.reserve_discarding(batch_.row_token.size() *
+                                 static_cast<size_t>(batch_.tokens.row_bytes()));
+  }
+  const auto for_each_remote = [&](const auto& body) {
+    for (size_t rank = 0; rank < num_ranks_; ++rank) {
+      if (!is_local(rank) && rows_of(rank) > 0) body(rank);
+    }
+  };
+  for_each_remote([&](size_t rank) { fill_message(rank, stream); });
+  stream.synchronize();  // the messages are complete
+  for_each_remote([&](size_t rank) { post_rows(rank, stream); });
 }
 
 void Exchange::run_local(Stream& stream) {
@@ -229,8 +278,8 @@ void Exchange::answer(const RowMessageView& view, Stream& stream) {
 RowHeader Exchange::check_results(const Remote& remote) const {
   const auto rank = static_cast<size_t>(remote.rank);
   RowHeader header;
-  std::memcpy(static_cast<void*>(&header), results_.as<float>() + block_begin_[rank],
-              sizeof header);
+  const Buffer& arrived = is_on_host() ? results_ : host_results_;
+  std::memcpy(static_cast<void*>(&header), arrived.as<float>() + block_begin_[rank], sizeof header);
   const bool fits = header.magic == kRowMagic && header.kind == RowKind::kResults &&
                     header.step == step_ && header.layer == batch_.layer &&
                     header.source_rank == static_cast<int32_t>(own_rank_) &&
@@ -262,7 +311,14 @@ std::string Exchange::what() const {
   return "results of layer " + std::to_string(batch_.layer) + ", exchange " + std::to_string(step_);
 }
 
-ExpertResults Exchange::finish(const Deadline& deadline, Stream&) {
+void Exchange::upload_results(const Remote& remote, Stream& stream) {
+  if (is_on_host()) return;
+  const size_t at = block_begin_[static_cast<size_t>(remote.rank)];
+  options_.device->copy(results_.as<float>() + at, host_results_.as<float>() + at,
+                        remote.result_bytes, stream);
+}
+
+ExpertResults Exchange::finish(const Deadline& deadline, Stream& stream) {
   const auto start = Clock::now();
   for (size_t i = 0; i < remotes_.size(); ++i) {
     const auto wait_start = Clock::now();
@@ -274,6 +330,7 @@ ExpertResults Exchange::finish(const Deadline& deadline, Stream&) {
            remotes_[i].result_bytes);
     }
     totals_.wait_us[rank] += us_since(wait_start);
+    upload_results(remotes_[i], stream);
     totals_.compute_us[rank] += static_cast<double>(check_results(remotes_[i]).compute_ns) / 1000;
   }
   totals_.finish_us += us_since(start);

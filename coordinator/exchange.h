@@ -16,6 +16,7 @@ namespace colibri {
 struct ExchangeOptions {
   Transport* transport = nullptr;  // null: one rank alone
   LocalExperts* local = nullptr;   // null: this rank holds no expert
+  Device* device = nullptr;
   Ops* ops = nullptr;
   DType row_dtype = DType::kF32;  // of the rows that the experts take: f32 or i8
   int64_t hidden_size = 0;
@@ -26,7 +27,8 @@ struct ExchangeOptions {
   bool self_exchange = false;  // own rows travel as messages too (tests)
 };
 
-// One coordinator's side. Message buffers are taken here, once. One thread.
+// One coordinator's side. Messages lie in host memory: on a GPU, rows are gathered there and copied
+// into them, and results copied back. Buffers are taken here, once. One thread.
 std::unique_ptr<ExpertExchange> make_exchange(const ExchangeOptions& options);
 
 }  // namespace colibri

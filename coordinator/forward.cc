@@ -4,26 +4,29 @@
 
 namespace colibri {
 Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
-    : linear_(*context.ops, *context.stream),
+    : linear_({context.device, context.stream, context.ops, nullptr}),
+      inputs_(*context.device),
       context_(with_own_parts(context)),
       rope_(context_),
       grouped_(context_),
       latent_(context_),
       mlp_(context_),
       moe_(context_, experts, mlp_),
-      hidden_(float_buffer(context.max_tokens * context.config->hidden_size)),
-      normed_(float_buffer(context.max_tokens * context.config->hidden_size)) {}
+      hidden_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
+      normed_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
+      last_(*context.device, 0),
+      logits_(*context.device, 0) {}
 
 const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
+  inputs_.set(batch, *context_.stream);
   embed(batch);
   for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
   return logits(batch);
 }
 
-void Forward::norm(const Buffer& x, const std::vector<float>& weight, int64_t num_rows,
-                   Buffer& out) {
+void Forward::norm(const Buffer& x, const WeightVector& weight, int64_t num_rows, Buffer& out) {
   const int64_t width = context_.config->hidden_size;
   context_.ops->rms_norm({.x = x.as<float>(),
                           .weight = weight.data(),
@@ -39,7 +42,7 @@ void Forward::norm(const Buffer& x, const std::vector<float>& weight, int64_t nu
 void Forward::embed(const Batch& batch) {
   const StageTimer timer(stages_, Stage::kEmbed);
   context_.ops->embed({.table = context_.weights->embedding.view,
-                       .ids = batch.ids.data(),
+                       .ids = inputs_.ids(),
                        .out = hidden_.as<float>(),
                        .num_tokens = batch.num_tokens()},
                       *context_.stream);
@@ -91,7 +94,7 @@ const float* Forward::logits(const Batch& batch) {
   last_.reserve_discarding(static_cast<size_t>(num_rows * hidden) * sizeof(float));
   logits_.reserve_discarding(static_cast<size_t>(num_rows * vocab) * sizeof(float));
   context_.ops->gather_rows({.x = hidden_.as<float>(),
-                             .row = batch.logit_rows.data(),
+                             .row = inputs_.logit_rows(),
                              .out = last_.as<float>(),
                              .num_rows = num_rows,
                              .width = hidden},
@@ -99,8 +102,16 @@ const float* Forward::logits(const Batch& batch) {
   norm(last_, context_.weights->final_norm, num_rows, last_);
   linear_.read(last_.as<float>(), num_rows, hidden, hidden);
   linear_.multiply(context_.weights->head(), logits_.as<float>());
+  return on_host(num_rows * vocab);
+}
+
+const float* Forward::on_host(int64_t num_logits) {
+  if (context_.device->place() == Place::kHost) return logits_.as<float>();
+  const size_t bytes = static_cast<size_t>(num_logits) * sizeof(float);
+  host_logits_.reserve_discarding(bytes);
+  context_.device->copy(host_logits_.data(), logits_.data(), bytes, *context_.stream);
   context_.stream->synchronize();
-  return logits_.as<float>();
+  return host_logits_.as<float>();
 }
 
 }  // namespace colibri

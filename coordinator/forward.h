@@ -24,7 +24,7 @@ class Forward {
   Forward& operator=(const Forward&) = delete;
 
   // Writes the batch's keys and values and returns logits [logit_rows, V], valid until the next
-  // call. `step_timeout_ms` bounds each wait for the experts' results. Errors: of
+  // call, in host memory. `step_timeout_ms` bounds each wait for the experts' results. Errors: of
   // ExpertExchange::finish; kInput when router logits are not finite (damaged weights).
   const float* run(const Batch& batch, int64_t step_timeout_ms);
 
@@ -37,27 +37,31 @@ class Forward {
   void embed(const Batch& batch);
   void attend(int l, const LayerWeights& w, const Batch& batch);
   void dense(const LayerWeights& w, const Batch& batch);
-  void norm(const Buffer& x, const std::vector<float>& weight, int64_t num_rows, Buffer& out);
+  void norm(const Buffer& x, const WeightVector& weight, int64_t num_rows, Buffer& out);
   const float* logits(const Batch& batch);
+  const float* on_host(int64_t num_logits);
 
   ForwardContext with_own_parts(ForwardContext context) {
     context.linear = &linear_;
+    context.inputs = &inputs_;
     context.stages = &stages_;
     return context;
   }
 
   StageTimes stages_;
   Linear linear_;
+  StepInputs inputs_;
   ForwardContext context_;
   RopeTables rope_;
   GroupedQueryAttention grouped_;
   LatentAttention latent_;
   DenseMlp mlp_;
   MoeLayer moe_;
-  Buffer hidden_;  // [T, H] the residual stream
-  Buffer normed_;  // [T, H]
-  Buffer last_;    // [logit rows, H]
-  Buffer logits_;  // [logit rows, V]
+  Buffer hidden_;       // [T, H] the residual stream
+  Buffer normed_;       // [T, H]
+  Buffer last_;         // [logit rows, H]
+  Buffer logits_;       // [logit rows, V]
+  Buffer host_logits_;  // the same, where the host cannot read them
 };
 
 }  // namespace colibri

@@ -11,8 +11,9 @@
 #include "coordinator/route_observer.h"
 #include "coordinator/route_override.h"
 #include "coordinator/stage_times.h"
+#include "coordinator/step_inputs.h"
 #include "coordinator/weights.h"
-#include "kernels/ops.h"
+#include "kernels/backend.h"
 #include "model/config.h"
 
 namespace colibri {
@@ -21,23 +22,20 @@ struct ForwardContext {
   const ModelConfig* config = nullptr;
   const CoordinatorWeights* weights = nullptr;
   KvCache* cache = nullptr;
+  Device* device = nullptr;
   Ops* ops = nullptr;
   Stream* stream = nullptr;
   int64_t max_tokens = 0;             // largest T of a step
   RouteOverride* routing = nullptr;   // may be null: the model's own choice
   RouteObserver* observer = nullptr;  // may be null
   Linear* linear = nullptr;           // Forward's own
+  StepInputs* inputs = nullptr;       // Forward's own
   StageTimes* stages = nullptr;       // Forward's own
 };
 
-// Memory for `count` floats.
-inline Buffer float_buffer(int64_t count) {
-  return Buffer(static_cast<size_t>(count) * sizeof(float));
-}
-
-// Pointer to a vector's data, null when empty: how operations say "no bias".
-inline const float* data_or_null(const std::vector<float>& values) {
-  return values.empty() ? nullptr : values.data();
+// Memory for `count` floats where the operations read and write.
+inline Buffer float_buffer(const ForwardContext& context, int64_t count) {
+  return Buffer(*context.device, static_cast<size_t>(count) * sizeof(float));
 }
 
 // cos and sin of this step's positions, shared by all layers.
@@ -46,13 +44,16 @@ class RopeTables {
   explicit RopeTables(const ForwardContext& context)
       : context_(context),
         half_dim_(context.config->attention.rope.rotary_dim / 2),
-        cos_(float_buffer(context.max_tokens * half_dim_)),
-        sin_(float_buffer(context.max_tokens * half_dim_)) {}
+        inv_freq_(*context.device),
+        cos_(float_buffer(context, context.max_tokens * half_dim_)),
+        sin_(float_buffer(context, context.max_tokens * half_dim_)),
+        inv_freq_data_(inv_freq_.upload(std::span(context.config->attention.rope.inv_freq),
+                                        *context.stream)) {}
 
   void compute(const Batch& batch) {
     const RopeConfig& rope = context_.config->attention.rope;
-    context_.ops->rope_angles({.positions = batch.positions.data(),
-                               .inv_freq = rope.inv_freq.data(),
+    context_.ops->rope_angles({.positions = context_.inputs->positions(),
+                               .inv_freq = inv_freq_data_,
                                .cos = cos_.as<float>(),
                                .sin = sin_.as<float>(),
                                .num_tokens = batch.num_tokens(),
@@ -79,7 +80,9 @@ class RopeTables {
  private:
   ForwardContext context_;
   int64_t half_dim_;
+  UploadedArray<float> inv_freq_;
   Buffer cos_, sin_;  // [T, half_dim]
+  const float* inv_freq_data_;
 };
 
 }  // namespace colibri

@@ -1,16 +1,17 @@
 #include "coordinator/kv_cache.h"
 
-#include <cstring>
-
 #include "base/error.h"
 #include "model/config.h"
 
 namespace colibri {
 
-KvCache::KvCache(const KvLayout& layout, int num_layers, int32_t num_pages)
-    : layout_(layout), num_pages_(num_pages), was_used_(static_cast<size_t>(num_pages), false) {
+KvCache::KvCache(const KvLayout& layout, int num_layers, int32_t num_pages, const Backend& backend)
+    : backend_(backend),
+      layout_(layout),
+      num_pages_(num_pages),
+      was_used_(static_cast<size_t>(num_pages), false) {
   const auto bytes = static_cast<size_t>(num_pages) * static_cast<size_t>(layout.page_bytes());
-  for (int layer = 0; layer < num_layers; ++layer) layers_.emplace_back(bytes);
+  for (int layer = 0; layer < num_layers; ++layer) layers_.emplace_back(*backend.device, bytes);
   for (int32_t page = num_pages; page > 0; --page) free_.push_back(page - 1);
 }
 
@@ -26,7 +27,8 @@ int32_t KvCache::take_page() {
   const auto page_bytes = static_cast<size_t>(layout_.page_bytes());
   if (was_used_[static_cast<size_t>(page)]) {
     for (Buffer& layer : layers_) {
-      std::memset(layer.as<char>() + static_cast<size_t>(page) * page_bytes, 0, page_bytes);
+      backend_.device->zero(layer.as<char>() + static_cast<size_t>(page) * page_bytes, page_bytes,
+                            *backend_.stream);
     }
   }
   was_used_[static_cast<size_t>(page)] = true;

@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "kernels/ops.h"
+#include "kernels/backend.h"
 
 namespace colibri {
 
 class KvCache {
  public:
-  // num_pages is the most that all sequences together may hold.
-  KvCache(const KvLayout& layout, int num_layers, int32_t num_pages);
+  // num_pages is the most that all sequences together may hold. The pages lie where the backend
+  // computes.
+  KvCache(const KvLayout& layout, int num_layers, int32_t num_pages, const Backend& backend);
 
   const KvLayout& layout() const { return layout_; }
   // Page 0 of a layer, as kernels/ops.h wants it.
@@ -29,6 +30,7 @@ class KvCache {
   int32_t num_free_pages() const { return static_cast<int32_t>(free_.size()); }
 
  private:
+  Backend backend_;
   KvLayout layout_;
   int32_t num_pages_;
   std::vector<Buffer> layers_;

@@ -9,17 +9,18 @@ LatentAttention::LatentAttention(const ForwardContext& context) : context_(conte
   latent_dim_ = a.kv_lora_rank;
   key_dim_ = a.kv_lora_rank + a.qk_rope_head_dim;
   const int64_t tokens = context.max_tokens;
-  q_a_ = float_buffer(tokens * a.q_lora_rank);
-  q_nope_ = float_buffer(tokens * heads_ * a.qk_nope_head_dim);
-  q_ = float_buffer(tokens * heads_ * key_dim_);
-  row_ = float_buffer(tokens * key_dim_);
-  out_ = float_buffer(tokens * heads_ * latent_dim_);
-  values_ = float_buffer(tokens * heads_ * a.v_head_dim);
-  projected_ = float_buffer(tokens * context.config->hidden_size);
+  q_a_ = float_buffer(context, tokens * a.q_lora_rank);
+  q_nope_ = float_buffer(context, tokens * heads_ * a.qk_nope_head_dim);
+  q_ = float_buffer(context, tokens * heads_ * key_dim_);
+  row_ = float_buffer(context, tokens * key_dim_);
+  out_ = float_buffer(context, tokens * heads_ * latent_dim_);
+  values_ = float_buffer(context, tokens * heads_ * a.v_head_dim);
+  projected_ = float_buffer(context, tokens * context.config->hidden_size);
   const Attention largest{
       .layout = context.cache->layout(), .num_tokens = tokens, .num_heads = heads_};
   scratch_ =
-      Buffer(static_cast<size_t>(context.ops->attention_scratch_bytes(largest, *context.stream)));
+      Buffer(*context.device,
+             static_cast<size_t>(context.ops->attention_scratch_bytes(largest, *context.stream)));
 }
 
 void LatentAttention::run(int layer, const Batch& batch, const float* normed,
@@ -31,7 +32,7 @@ void LatentAttention::run(int layer, const Batch& batch, const float* normed,
   project_out(w, batch.num_tokens(), hidden);
 }
 
-void LatentAttention::norm(Buffer& x, const std::vector<float>& weight, int64_t num_tokens,
+void LatentAttention::norm(Buffer& x, const WeightVector& weight, int64_t num_tokens,
                            int64_t stride) {
   context_.ops->rms_norm({.x = x.as<float>(),
                           .weight = weight.data(),
@@ -89,14 +90,14 @@ void LatentAttention::attend(int layer, const Batch& batch) {
   const KvLayout& layout = context_.cache->layout();
   context_.ops->kv_write({.layout = layout,
                           .pool = context_.cache->pool(layer),
-                          .rows = batch.rows.data(),
+                          .rows = context_.inputs->rows(),
                           .keys = row_.as<float>(),
                           .num_tokens = batch.num_tokens(),
                           .key_stride = key_dim_},
                          *context_.stream);
   context_.ops->attention({.layout = layout,
                            .pool = context_.cache->pool(layer),
-                           .rows = batch.rows.data(),
+                           .rows = context_.inputs->rows(),
                            .q = q_.as<float>(),
                            .out = out_.as<float>(),
                            .scratch = scratch_.data(),

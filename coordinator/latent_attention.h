@@ -29,7 +29,7 @@ class LatentAttention {
                        int64_t num_tokens);
   void attend(int layer, const Batch& batch);
   void project_out(const LatentWeights& w, int64_t num_tokens, float* hidden);
-  void norm(Buffer& x, const std::vector<float>& weight, int64_t num_tokens, int64_t stride);
+  void norm(Buffer& x, const WeightVector& weight, int64_t num_tokens, int64_t stride);
 
   ForwardContext context_;
   int64_t heads_ = 0, latent_dim_ = 0, key_dim_ = 0;

@@ -25,13 +25,13 @@ const void* Linear::quantised() {
   return scratch_.data();
 }
 
-void Linear::multiply(const MatrixView& weight, const std::vector<float>& bias, float* out) {
+void Linear::multiply(const MatrixView& weight, const WeightVector& bias, float* out) {
   check(weight.cols == width_, "matrix of width ", weight.cols, " reads rows of ", width_);
   const bool packed = is_quantised(weight.dtype);
   ops_.matmul({.x = packed ? nullptr : x_,
                .x_quantised = packed ? quantised() : nullptr,
                .weight = weight,
-               .bias = bias.empty() ? nullptr : bias.data(),
+               .bias = bias.data(),
                .out = out,
                .num_tokens = num_tokens_,
                .x_stride = stride_,

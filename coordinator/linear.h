@@ -3,24 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/buffer.h"
-#include "kernels/ops.h"
+#include "coordinator/weights.h"
+#include "kernels/backend.h"
 
 namespace colibri {
 
 class Linear {
  public:
-  // Both outlive it. Scratch for quantised rows is taken when first needed and kept.
-  Linear(Ops& ops, Stream& stream) : ops_(ops), stream_(stream) {}
+  // Scratch for quantised rows is taken when first needed and kept.
+  explicit Linear(const Backend& backend)
+      : ops_(*backend.ops), stream_(*backend.stream), scratch_(*backend.device, 0) {}
 
   // The rows that the following products read: x [T, width], `stride` floats apart. They must not
   // change until the last of these products.
   void read(const float* x, int64_t num_tokens, int64_t width, int64_t stride);
 
   // out[t, :] = weight x[t, :] (+ bias, which may be empty); out [T, weight.rows], row by row.
-  void multiply(const MatrixView& weight, const std::vector<float>& bias, float* out);
+  void multiply(const MatrixView& weight, const WeightVector& bias, float* out);
   void multiply(const MatrixView& weight, float* out) { multiply(weight, {}, out); }
 
   // Where the head h of a product with `num_heads` blocks of rows goes.

@@ -28,16 +28,20 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, De
       parts_(parts),
       mlp_(mlp),
       top_k_(context.config->top_k),
-      quantised_(parts.row_dtype == DType::kI8
+      quantised_(*context.device,
+                 parts.row_dtype == DType::kI8
                      ? static_cast<size_t>(context.max_tokens *
                                            activation_row_bytes(context.config->hidden_size))
                      : 0),
-      logits_(float_buffer(context.max_tokens * context.config->num_experts)),
-      expert_ids_(static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
-      weights_(float_buffer(context.max_tokens * top_k_)),
-      shared_(float_buffer(
-          context.config->shared_width > 0 ? context.max_tokens * context.config->hidden_size : 0)),
-      shared_gate_(float_buffer(context.config->shared_gate ? context.max_tokens : 0)),
+      logits_(float_buffer(context, context.max_tokens * context.config->num_experts)),
+      expert_ids_(*context.device,
+                  static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
+      weights_(float_buffer(context, context.max_tokens * top_k_)),
+      shared_(float_buffer(context, context.config->shared_width > 0
+                                        ? context.max_tokens * context.config->hidden_size
+                                        : 0)),
+      shared_gate_(float_buffer(context, context.config->shared_gate ? context.max_tokens : 0)),
+      device_result_offset_(*context.device),
       stats_(context.config->num_layers, context.config->num_experts, top_k_) {}
 
 void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Deadline& deadline,
@@ -70,14 +74,31 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   combine(results, w, tokens, hidden);
 }
 
-std::span<int32_t> MoeLayer::choice(int64_t num_tokens) {
-  return {expert_ids_.as<int32_t>(), static_cast<size_t>(num_tokens * top_k_)};
+MoeLayer::Choice MoeLayer::choice(int64_t num_tokens) {
+  const auto count = static_cast<size_t>(num_tokens * top_k_);
+  if (is_on_host()) return {{expert_ids_.as<int32_t>(), count}, {weights_.as<float>(), count}};
+  host_ids_.resize(count);
+  host_weights_.resize(count);
+  return {host_ids_, host_weights_};
+}
+
+// The step's one wait for the device in this layer: the plan is made on the host.
+void MoeLayer::fetch_choice(const Choice& on_host) {
+  Stream& stream = *context_.stream;
+  if (!is_on_host()) {
+    context_.device->copy(on_host.ids.data(), expert_ids_.data(), on_host.ids.size_bytes(), stream);
+    context_.device->copy(on_host.weights.data(), weights_.data(), on_host.weights.size_bytes(),
+                          stream);
+  }
+  stream.synchronize();
 }
 
 void MoeLayer::dispatch(int layer, const float* normed, int64_t num_tokens) {
-  plan_dispatch(
-      {.layer = layer, .num_tokens = num_tokens, .top_k = top_k_, .expert_ids = choice(num_tokens)},
-      *parts_.placement, plan_);
+  plan_dispatch({.layer = layer,
+                 .num_tokens = num_tokens,
+                 .top_k = top_k_,
+                 .expert_ids = choice(num_tokens).ids},
+                *parts_.placement, plan_);
   parts_.exchange->begin({.layer = layer,
                           .tokens = expert_rows(normed, num_tokens),
                           .num_tokens = num_tokens,
@@ -112,23 +133,31 @@ void MoeLayer::route(int layer, const Batch& batch, const float* normed) {
                        *context_.stream);
   context_.ops->route({.knobs = knobs_of(*context_.config),
                        .logits = logits_.as<float>(),
-                       .selection_bias = data_or_null(w.router_bias),
+                       .selection_bias = w.router_bias.data(),
                        .expert_ids = expert_ids_.as<int32_t>(),
                        .weights = weights_.as<float>(),
                        .num_tokens = batch.num_tokens()},
                       *context_.stream);
-  context_.stream->synchronize();
-  check_choice(layer, batch);
-  const std::span<int32_t> ids = choice(batch.num_tokens());
-  const std::span<float> weights(weights_.as<float>(), ids.size());
-  if (context_.routing != nullptr) context_.routing->choose(layer, batch, ids, weights);
-  if (context_.observer != nullptr) context_.observer->on_routes(layer, batch, ids, weights);
-  stats_.add(layer, ids);
+  const Choice chosen = choice(batch.num_tokens());
+  fetch_choice(chosen);
+  check_choice(layer, batch, chosen);
+  if (context_.routing != nullptr) override_choice(layer, batch, chosen);
+  if (context_.observer != nullptr) {
+    context_.observer->on_routes(layer, batch, chosen.ids, chosen.weights);
+  }
+  stats_.add(layer, chosen.ids);
 }
 
-void MoeLayer::check_choice(int layer, const Batch& batch) const {
+void MoeLayer::override_choice(int layer, const Batch& batch, const Choice& chosen) {
+  context_.routing->choose(layer, batch, chosen.ids, chosen.weights);
+  if (is_on_host()) return;
+  context_.device->copy(weights_.data(), chosen.weights.data(), chosen.weights.size_bytes(),
+                        *context_.stream);
+}
+
+void MoeLayer::check_choice(int layer, const Batch& batch, const Choice& chosen) const {
   for (int64_t t = 0; t < batch.num_tokens(); ++t) {
-    if (expert_ids_.as<int32_t>()[t * top_k_] >= 0) continue;
+    if (chosen.ids[static_cast<size_t>(t * top_k_)] >= 0) continue;
     fail(ErrorKind::kInput, "layer ", layer, ": the router's logits for the token at position ",
          batch.positions[static_cast<size_t>(t)],
          " are not finite; the checkpoint's weights are damaged or not meant for this "
@@ -157,17 +186,18 @@ void MoeLayer::combine(const ExpertResults& results, const LayerWeights& w, int6
   for (size_t i = 0; i < result_offset_.size(); ++i) {
     result_offset_[i] = results.offset[static_cast<size_t>(plan_.pair_of_choice[i])];
   }
-  context_.ops->combine({.residual = hidden,
-                         .results = results.data,
-                         .result_offset = result_offset_.data(),
-                         .weights = weights_.as<float>(),
-                         .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
-                         .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
-                         .out = hidden,
-                         .num_tokens = num_tokens,
-                         .top_k = top_k_,
-                         .hidden_size = context_.config->hidden_size},
-                        *context_.stream);
+  context_.ops->combine(
+      {.residual = hidden,
+       .results = results.data,
+       .result_offset = device_result_offset_.upload(result_offset_, *context_.stream),
+       .weights = weights_.as<float>(),
+       .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
+       .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
+       .out = hidden,
+       .num_tokens = num_tokens,
+       .top_k = top_k_,
+       .hidden_size = context_.config->hidden_size},
+      *context_.stream);
 }
 
 }  // namespace colibri

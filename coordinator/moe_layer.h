@@ -29,12 +29,19 @@ class MoeLayer {
   const LoadStats& load_stats() const { return stats_; }
 
  private:
-  // [T, K] of this call.
-  std::span<int32_t> choice(int64_t num_tokens);
+  // What the router chose, [T, K] in host memory.
+  struct Choice {
+    std::span<int32_t> ids;
+    std::span<float> weights;
+  };
+  Choice choice(int64_t num_tokens);
+  void fetch_choice(const Choice& on_host);
   void dispatch(int layer, const float* normed, int64_t num_tokens);
+  bool is_on_host() const { return context_.device->place() == Place::kHost; }
   TokenRows expert_rows(const float* normed, int64_t num_tokens);
   void route(int layer, const Batch& batch, const float* normed);
-  void check_choice(int layer, const Batch& batch) const;
+  void override_choice(int layer, const Batch& batch, const Choice& chosen);
+  void check_choice(int layer, const Batch& batch, const Choice& chosen) const;
   void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens);
   void combine(const ExpertResults& results, const LayerWeights& w, int64_t num_tokens,
                float* hidden);
@@ -43,14 +50,17 @@ class MoeLayer {
   MoeLayerParts parts_;
   DenseMlp& mlp_;
   int64_t top_k_;
-  Buffer quantised_;    // [T] rows for quantised experts
-  Buffer logits_;       // [T, E]
-  Buffer expert_ids_;   // [T, K] int32
-  Buffer weights_;      // [T, K]
-  Buffer shared_;       // [T, H]
-  Buffer shared_gate_;  // [T]
+  Buffer quantised_;                 // [T] rows for quantised experts
+  Buffer logits_;                    // [T, E]
+  Buffer expert_ids_;                // [T, K] int32
+  Buffer weights_;                   // [T, K]
+  Buffer shared_;                    // [T, H]
+  Buffer shared_gate_;               // [T]
+  std::vector<int32_t> host_ids_;    // copies for the plan, where the host cannot read the others
+  std::vector<float> host_weights_;  // [T, K] each
   DispatchPlan plan_;
   std::vector<int64_t> result_offset_;  // [T, K] floats
+  UploadedArray<int64_t> device_result_offset_;
   LoadStats stats_;
 };
 

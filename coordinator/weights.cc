@@ -7,28 +7,45 @@
 namespace colibri {
 namespace {
 
+// Moves a matrix in host memory to where the backend reads it.
+OwnedMatrix place(OwnedMatrix loaded, const Backend& backend) {
+  if (backend.device->place() == Place::kHost) return loaded;
+  const MatrixView& view = loaded.view;
+  if (is_quantised(view.dtype)) {
+    backend.ops->pack_weights(view.dtype, view.rows, view.cols, loaded.memory.data());
+  }
+  OwnedMatrix placed{Buffer(*backend.device, loaded.memory.size_bytes()), view};
+  placed.view.data = placed.memory.data();
+  backend.device->copy(placed.memory.data(), loaded.memory.data(), loaded.memory.size_bytes(),
+                       *backend.stream);
+  backend.stream->synchronize();
+  return placed;
+}
+
 // One layer's loader: remembers where it is, so that each tensor is one short line.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, const WeightFormats& formats, ThreadPool& pool,
+  Loader(const Checkpoint& checkpoint, const WeightFormats& formats, const Backend& backend,
          const BytesRead& on_bytes)
-      : checkpoint_(checkpoint), formats_(formats), pool_(pool), on_bytes_(on_bytes) {}
+      : checkpoint_(checkpoint), formats_(formats), backend_(backend), on_bytes_(on_bytes) {}
 
   void enter_layer(int layer) { layer_ = layer; }
   const ModelConfig& config() const { return checkpoint_.config(); }
 
-  OwnedMatrix matrix(TensorRole role) const {
-    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), formats_, pool_);
+  OwnedMatrix host_matrix(TensorRole role) const {
+    OwnedMatrix loaded = load_matrix(checkpoint_, key(role), formats_, *backend_.pool);
     report(role);
     return loaded;
   }
-  std::vector<float> floats(TensorRole role) const {
-    std::vector<float> loaded = load_floats(checkpoint_, key(role));
+  OwnedMatrix matrix(TensorRole role) const { return placed(host_matrix(role)); }
+  OwnedMatrix placed(OwnedMatrix loaded) const { return place(std::move(loaded), backend_); }
+  WeightVector floats(TensorRole role) const {
+    const std::vector<float> loaded = load_floats(checkpoint_, key(role));
     report(role);
-    return loaded;
+    return {loaded, backend_};
   }
-  std::vector<float> floats_if(bool wanted, TensorRole role) const {
-    return wanted ? floats(role) : std::vector<float>{};
+  WeightVector floats_if(bool wanted, TensorRole role) const {
+    return wanted ? floats(role) : WeightVector{};
   }
   bool has(TensorRole role) const { return checkpoint_.has(key(role)); }
 
@@ -38,7 +55,7 @@ class Loader {
 
   const Checkpoint& checkpoint_;
   const WeightFormats& formats_;
-  ThreadPool& pool_;
+  const Backend& backend_;
   const BytesRead& on_bytes_;
   int layer_ = -1;
 };
@@ -113,15 +130,15 @@ LatentWeights load_latent(const Loader& load) {
     w.q_a_bias = load.floats_if(a.q_a_bias, TensorRole::kLatentQABias);
   }
   const OwnedMatrix q =
-      load.matrix(a.q_lora_rank > 0 ? TensorRole::kLatentQB : TensorRole::kLatentQ);
-  w.q_nope = take_head_rows(q, nope + rope, 0, nope);
-  w.q_rope = take_head_rows(q, nope + rope, nope, rope);
+      load.host_matrix(a.q_lora_rank > 0 ? TensorRole::kLatentQB : TensorRole::kLatentQ);
+  w.q_nope = load.placed(take_head_rows(q, nope + rope, 0, nope));
+  w.q_rope = load.placed(take_head_rows(q, nope + rope, nope, rope));
   w.kv_a = load.matrix(TensorRole::kLatentKvA);
   w.kv_a_norm = load.floats(TensorRole::kLatentKvANorm);
   w.kv_a_bias = load.floats_if(a.kv_a_bias, TensorRole::kLatentKvABias);
-  const OwnedMatrix kv_b = load.matrix(TensorRole::kLatentKvB);
-  w.k_up = transpose_heads(take_head_rows(kv_b, nope + a.v_head_dim, 0, nope), nope);
-  w.v_up = take_head_rows(kv_b, nope + a.v_head_dim, nope, a.v_head_dim);
+  const OwnedMatrix kv_b = load.host_matrix(TensorRole::kLatentKvB);
+  w.k_up = load.placed(transpose_heads(take_head_rows(kv_b, nope + a.v_head_dim, 0, nope), nope));
+  w.v_up = load.placed(take_head_rows(kv_b, nope + a.v_head_dim, nope, a.v_head_dim));
   w.o = load.matrix(TensorRole::kO);
   w.o_bias = load.floats_if(a.o_bias, TensorRole::kOBias);
   return w;
@@ -158,10 +175,16 @@ LayerWeights load_layer(const Loader& load, int layer) {
 
 }  // namespace
 
+WeightVector::WeightVector(const std::vector<float>& values, const Backend& backend)
+    : memory_(*backend.device, values.size() * sizeof(float)) {
+  backend.device->copy(memory_.data(), values.data(), memory_.size_bytes(), *backend.stream);
+  backend.stream->synchronize();
+}
+
 CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
-                                            const WeightFormats& formats, ThreadPool& pool,
+                                            const WeightFormats& formats, const Backend& backend,
                                             const BytesRead& on_bytes) {
-  Loader load(checkpoint, formats, pool, on_bytes);
+  Loader load(checkpoint, formats, backend, on_bytes);
   CoordinatorWeights weights;
   weights.embedding = load.matrix(TensorRole::kEmbedding);
   weights.final_norm = load.floats(TensorRole::kFinalNorm);

@@ -65,6 +65,13 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
   }
 }
 
+Backend ModelSession::backend() { return {device_.get(), stream_.get(), ops_.get(), pool_.get()}; }
+
+LocalExperts& ModelSession::experts_for_host_rows() {
+  if (staged_) return *staged_;
+  return *shard_;
+}
+
 int64_t ModelSession::max_step_tokens() const {
   return std::max<int64_t>(options_.chunk, max_batch());
 }
@@ -114,7 +121,7 @@ void ModelSession::open(const Prepare& prepare) {
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
   pool_ = std::make_unique<ThreadPool>(pool);
-  device_ = make_cpu_device(*pool_);
+  device_ = hooks_.make_device(*pool_);
   stream_ = device_->make_stream();
 }
 
@@ -151,11 +158,16 @@ void ModelSession::load() {
     shard.formats = formats_;
     shard.max_pairs = max_step_tokens() * shape_.top_k;
     shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
-    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, *ops_, *pool_);
+    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, backend());
+    if (device_->place() != Place::kHost) {
+      staged_ = std::make_unique<StagedExperts>(
+          *shard_, backend(), TokenRows{nullptr, row_dtype(), shape_.hidden_size},
+          StagedExperts::Limits{max_step_tokens(), shard.max_pairs});
+    }
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
       coordinator_->weights = load_coordinator_weights(
-          *checkpoint_, formats_, *pool_, [&](uint64_t bytes) { progress.add(bytes); });
+          *checkpoint_, formats_, backend(), [&](uint64_t bytes) { progress.add(bytes); });
       make_coordinator();
     }
   } catch (...) {
@@ -171,22 +183,26 @@ void ModelSession::make_coordinator() {
   const int64_t pages_each = (max_context() + kTile - 1) / kTile;
   Coordinator& c = *coordinator_;
   c.cache = std::make_unique<KvCache>(kv_layout_of(config.attention, kv_dtype_), config.num_layers,
-                                      static_cast<int32_t>(pages_each * batch));
-  c.exchange = make_exchange({.transport = context_.transport,
-                              .local = shard_.get(),
-                              .ops = ops_.get(),
-                              .row_dtype = row_dtype(),
-                              .hidden_size = config.hidden_size,
-                              .num_layers = config.num_layers,
-                              .max_tokens = max_step_tokens(),
-                              .top_k = config.top_k,
-                              .may_spin = may_spin(),
-                              .self_exchange = options_.self_exchange});
+                                      static_cast<int32_t>(pages_each * batch), backend());
+  c.exchange =
+      make_exchange({.transport = context_.transport,
+                     .local = options_.self_exchange ? &experts_for_host_rows()
+                                                     : static_cast<LocalExperts*>(shard_.get()),
+                     .device = device_.get(),
+                     .ops = ops_.get(),
+                     .row_dtype = row_dtype(),
+                     .hidden_size = config.hidden_size,
+                     .num_layers = config.num_layers,
+                     .max_tokens = max_step_tokens(),
+                     .top_k = config.top_k,
+                     .may_spin = may_spin(),
+                     .self_exchange = options_.self_exchange});
   if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
   if (recorder_) c.observers.add(*recorder_);
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
+                                                       .device = device_.get(),
                                                        .ops = ops_.get(),
                                                        .stream = stream_.get(),
                                                        .max_tokens = max_step_tokens(),
@@ -255,7 +271,7 @@ void ModelSession::stop_workers(int code, int64_t timeout_ms) {
 }
 
 int ModelSession::run_worker() {
-  Worker worker(*context_.transport, *shard_,
+  Worker worker(*context_.transport, experts_for_host_rows(),
                 {.coordinators = {0},
                  .row_dtype = row_dtype(),
                  .hidden_size = checkpoint_->config().hidden_size,

@@ -18,6 +18,7 @@
 #include "model/checkpoint.h"
 #include "topology/placement.h"
 #include "worker/expert_shard.h"
+#include "worker/staged_experts.h"
 
 namespace colibri {
 
@@ -38,6 +39,7 @@ struct Serving {
 
 // What a run may replace. Functions that are not set leave things as they are.
 struct SessionHooks {
+  std::function<std::unique_ptr<Device>(ThreadPool&)> make_device = make_cpu_device;
   std::function<std::unique_ptr<Ops>(Isa)> make_ops = make_cpu_ops;
   // Rank 0: another choice of experts than the router's.
   std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
@@ -91,6 +93,8 @@ class ModelSession {
   int64_t max_context() const;
   int num_sequences() const;
   bool may_spin() const;
+  Backend backend();
+  LocalExperts& experts_for_host_rows();
 
   CommonOptions options_;
   RankContext& context_;
@@ -106,6 +110,7 @@ class ModelSession {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<ExpertShard> shard_;
+  std::unique_ptr<StagedExperts> staged_;    // the shard for rows in host memory; GPU only
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
   std::unique_ptr<Coordinator> coordinator_;
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "worker/load_to_backend.h"
 
 namespace colibri {
 namespace {
@@ -20,21 +21,26 @@ MatrixView& matrix_of(ExpertWeights& weights, TensorRole role) {
 }  // namespace
 
 ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placement,
-                         const ShardOptions& options, Ops& ops, ThreadPool& pool)
+                         const ShardOptions& options, const Backend& backend)
     : options_(options),
-      ops_(ops),
+      backend_(backend),
       hidden_size_(checkpoint.config().hidden_size),
-      width_(checkpoint.config().expert_width) {
+      width_(checkpoint.config().expert_width),
+      device_groups_(*backend.device),
+      device_group_begin_(*backend.device),
+      device_pair_row_(*backend.device),
+      device_out_offset_(*backend.device) {
   std::vector<MatrixLoad> loads;
   lay_out(checkpoint, placement, loads);
   if (!loads.empty()) {
-    hidden_ = Buffer(static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
+    hidden_ = Buffer(*backend.device,
+                     static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
     if (row_dtype_ == DType::kI8) {
-      hidden_quantised_ =
-          Buffer(static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
+      hidden_quantised_ = Buffer(
+          *backend.device, static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
     }
   }
-  load_matrices(checkpoint, loads, memory_.as<char>(), pool, options_.on_bytes);
+  load_to_backend(checkpoint, loads, memory_.as<char>(), backend, options_.on_bytes);
   options_.on_bytes = {};  // what it captured may end with the load
 }
 
@@ -62,7 +68,7 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
       }
     }
   }
-  memory_ = Buffer(at);
+  memory_ = Buffer(*backend_.device, at);
   for (size_t i = 0; i < loads.size(); ++i) {
     views[i]->data = memory_.as<char>() + loads[i].offset_bytes;
   }
@@ -116,22 +122,22 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
         ", this shard's experts take ", to_string(row_dtype_));
   group_by_slot(rows);
   const bool quantised = row_dtype_ == DType::kI8;
-  ops_.grouped_ffn({.x = quantised ? nullptr : static_cast<const float*>(rows.tokens.data),
-                    .x_quantised = quantised ? rows.tokens.data : nullptr,
-                    .experts = groups_.data(),
-                    .group_begin = group_begin_.data(),
-                    .pair_row = pair_row_.data(),
-                    .out_offset = out_offset_.data(),
-                    .out = rows.out,
-                    .hidden = hidden_.as<float>(),
-                    .hidden_quantised = hidden_quantised_.data(),
-                    .weight_dtype = groups_.front().gate.dtype,
-                    .num_pairs = num_pairs,
-                    .num_groups = static_cast<int32_t>(groups_.size()),
-                    .hidden_size = hidden_size_,
-                    .width = width_,
-                    .x_stride = hidden_size_},
-                   stream);
+  backend_.ops->grouped_ffn({.x = quantised ? nullptr : static_cast<const float*>(rows.tokens.data),
+                             .x_quantised = quantised ? rows.tokens.data : nullptr,
+                             .experts = device_groups_.upload(groups_, stream),
+                             .group_begin = device_group_begin_.upload(group_begin_, stream),
+                             .pair_row = device_pair_row_.upload(pair_row_, stream),
+                             .out_offset = device_out_offset_.upload(out_offset_, stream),
+                             .out = rows.out,
+                             .hidden = hidden_.as<float>(),
+                             .hidden_quantised = hidden_quantised_.data(),
+                             .weight_dtype = groups_.front().gate.dtype,
+                             .num_pairs = num_pairs,
+                             .num_groups = static_cast<int32_t>(groups_.size()),
+                             .hidden_size = hidden_size_,
+                             .width = width_,
+                             .x_stride = hidden_size_},
+                            stream);
 }
 
 }  // namespace colibri

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "base/thread_pool.h"
-#include "kernels/ops.h"
+#include "base/uploaded_array.h"
+#include "kernels/backend.h"
 #include "model/checkpoint.h"
 #include "model/matrix_loads.h"
 #include "model/weight_loader.h"
@@ -31,13 +31,14 @@ struct ShardOptions {
 
 class ExpertShard : public LocalExperts {
  public:
-  // Takes the memory of all slots of `options.rank`, then reads them with every thread of `pool`.
-  // `ops` outlives it. Errors: as Checkpoint::read; kEnvironment when memory ends.
+  // Takes the memory of all slots of `options.rank` where the backend computes, then reads them
+  // with every thread of its pool. Errors: as Checkpoint::read; kEnvironment when memory ends.
   ExpertShard(const Checkpoint& checkpoint, const Placement& placement, const ShardOptions& options,
-              Ops& ops, ThreadPool& pool);
+              const Backend& backend);
 
-  // Runs gate, up, activation and down of each named slot. Errors: kInput when a slot is not in
-  // this rank's list of the layer, or when there are more than max_pairs pairs. One thread.
+  // Runs gate, up, activation and down of each named slot. Token rows and `out` lie where the
+  // backend computes, the other arrays in host memory. Errors: kInput when a slot is not in this
+  // rank's list of the layer, or when there are more than max_pairs pairs. One thread.
   void run(const LocalRows& rows, Stream& stream) override;
 
   // The form of the rows that run() takes: quantised when the experts are. kF32 without experts.
@@ -52,7 +53,7 @@ class ExpertShard : public LocalExperts {
   void group_by_slot(const LocalRows& rows);
 
   ShardOptions options_;
-  Ops& ops_;
+  Backend backend_;
   int64_t hidden_size_, width_, num_resident_ = 0;
   DType row_dtype_ = DType::kF32;
   Buffer memory_;                                  // every matrix of every slot
@@ -65,6 +66,9 @@ class ExpertShard : public LocalExperts {
   std::vector<ExpertWeights> groups_;
   std::vector<int32_t> group_begin_, next_, pair_row_;
   std::vector<int64_t> out_offset_;
+  UploadedArray<ExpertWeights> device_groups_;
+  UploadedArray<int32_t> device_group_begin_, device_pair_row_;
+  UploadedArray<int64_t> device_out_offset_;
 };
 
 }  // namespace colibri

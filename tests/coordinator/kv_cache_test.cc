@@ -14,8 +14,17 @@ KvLayout small_layout() {
   return layout;
 }
 
+// A backend of the host for the cache's memory.
+struct Host {
+  ThreadPool pool{{.num_threads = 1}};
+  std::unique_ptr<Device> device = make_cpu_device(pool);
+  std::unique_ptr<Stream> stream = device->make_stream();
+  Backend backend() { return {device.get(), stream.get(), nullptr, &pool}; }
+};
+
 TEST(KvCacheTest, PageUsedBeforeComesBackZeroed) {
-  KvCache cache(small_layout(), 2, 1);
+  Host host;
+  KvCache cache(small_layout(), 2, 1, host.backend());
   std::vector<int32_t> pages = {cache.take_page()};
   static_cast<float*>(cache.pool(1))[5] = 7;
   cache.give_back(pages);
@@ -24,7 +33,8 @@ TEST(KvCacheTest, PageUsedBeforeComesBackZeroed) {
 }
 
 TEST(KvCacheTest, FullCacheNamesWhatToRaise) {
-  KvCache cache(small_layout(), 1, 1);
+  Host host;
+  KvCache cache(small_layout(), 1, 1, host.backend());
   cache.take_page();
   try {
     cache.take_page();
@@ -36,7 +46,8 @@ TEST(KvCacheTest, FullCacheNamesWhatToRaise) {
 }
 
 TEST(KvCacheTest, PagesOfASequenceAreGivenBackForOthers) {
-  KvCache cache(small_layout(), 1, 2);
+  Host host;
+  KvCache cache(small_layout(), 1, 2, host.backend());
   std::vector<int32_t> pages = {cache.take_page(), cache.take_page()};
   EXPECT_NE(pages[0], pages[1]);
   cache.give_back(pages);

@@ -26,11 +26,12 @@ class ShardRig {
   Ops& ops() { return *ops_; }
   Stream& stream() { return *stream_; }
   ThreadPool& pool() { return pool_; }
+  Backend backend() { return {device_.get(), stream_.get(), ops_.get(), &pool_}; }
 
   std::unique_ptr<ExpertShard> load(const Placement& placement, int rank, int64_t max_pairs = 64) {
     ShardOptions options{.rank = rank, .max_pairs = max_pairs};
     options.on_bytes = [this](uint64_t bytes) { loaded_bytes_ += bytes; };
-    return std::make_unique<ExpertShard>(*checkpoint_, placement, options, *ops_, pool_);
+    return std::make_unique<ExpertShard>(*checkpoint_, placement, options, backend());
   }
   uint64_t loaded_bytes() const { return loaded_bytes_; }
 

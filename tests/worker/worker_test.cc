@@ -84,6 +84,7 @@ std::vector<float> run_round(ShardRig& rig, const Placement& placement, ExpertEx
 ExchangeOptions options_of(ShardRig& rig, Transport* transport, LocalExperts* local) {
   return {.transport = transport,
           .local = local,
+          .device = rig.backend().device,
           .ops = &rig.ops(),
           .hidden_size = rig.config().hidden_size,
           .num_layers = rig.config().num_layers,

@@ -1,0 +1,42 @@
+#include "coordinator/step_inputs.h"
+
+#include <algorithm>
+
+namespace colibri {
+
+void StepInputs::set(const Batch& batch, Stream& stream) {
+  data_.ids = ids_.upload(batch.ids, stream);
+  data_.positions = positions_.upload(batch.positions, stream);
+  data_.logit_rows = logit_rows_.upload(batch.logit_rows, stream);
+  data_.rows = device_.place() == Place::kHost ? batch.rows.data() : upload_rows(batch, stream);
+  data_.max_position = batch.positions.empty()
+                           ? 0
+                           : *std::max_element(batch.positions.begin(), batch.positions.end());
+}
+
+// The tables of the step, one after the other. Consecutive tokens of a sequence share the table of
+// the last of them, and so the pointer, as attention wants it.
+const KvRow* StepInputs::upload_rows(const Batch& batch, Stream& stream) {
+  host_tables_.clear();
+  std::vector<size_t> table_begin;
+  table_begin.reserve(batch.rows.size());
+  for (size_t first = 0; first < batch.rows.size();) {
+    const int32_t* pages = batch.rows[first].pages;
+    int32_t last_position = 0;
+    size_t end = first;
+    for (; end < batch.rows.size() && batch.rows[end].pages == pages; ++end) {
+      last_position = std::max(last_position, batch.rows[end].position);
+      table_begin.push_back(host_tables_.size());
+    }
+    host_tables_.insert(host_tables_.end(), pages, pages + last_position / kTile + 1);
+    first = end;
+  }
+  const int32_t* tables = tables_.upload(host_tables_, stream);
+  host_rows_.resize(batch.rows.size());
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    host_rows_[i] = {tables + table_begin[i], batch.rows[i].position};
+  }
+  return rows_.upload(host_rows_, stream);
+}
+
+}  // namespace colibri

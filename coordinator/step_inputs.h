@@ -1,0 +1,47 @@
+// A step's batch as the operations read it: on the host the batch's own arrays, on a GPU copies of
+// them with page tables of its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/uploaded_array.h"
+#include "coordinator/batch.h"
+
+namespace colibri {
+
+class StepInputs {
+ public:
+  explicit StepInputs(Device& device)
+      : device_(device),
+        ids_(device),
+        positions_(device),
+        logit_rows_(device),
+        tables_(device),
+        rows_(device) {}
+
+  // `batch` stays alive and unchanged until the step's work is done.
+  void set(const Batch& batch, Stream& stream);
+
+  const int32_t* ids() const { return data_.ids; }
+  const int32_t* positions() const { return data_.positions; }
+  const int32_t* logit_rows() const { return data_.logit_rows; }
+  const KvRow* rows() const { return data_.rows; }
+  int32_t max_position() const { return data_.max_position; }
+
+ private:
+  const KvRow* upload_rows(const Batch& batch, Stream& stream);
+
+  Device& device_;
+  UploadedArray<int32_t> ids_, positions_, logit_rows_, tables_;
+  UploadedArray<KvRow> rows_;
+  std::vector<int32_t> host_tables_;
+  std::vector<KvRow> host_rows_;
+  struct {
+    const int32_t *ids, *positions, *logit_rows;
+    const KvRow* rows;
+    int32_t max_position;
+  } data_ = {};
+};
+
+}  // namespace colibri
