@@ -116,13 +116,13 @@ void ModelSession::open(const Prepare& prepare) {
   placement.coordinator_experts = options_.coordinator_experts;
   placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
   check_memory_plan();
-  ops_ = hooks_.make_ops(parse_isa(options_.isa));
   const ThreadPool::Options pool = pool_options(options_, context_);
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
   pool_ = std::make_unique<ThreadPool>(pool);
   device_ = hooks_.make_device(*pool_);
   stream_ = device_->make_stream();
+  ops_ = hooks_.make_ops(parse_isa(options_.isa));
 }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
