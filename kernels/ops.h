@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/device.h"
+#include "kernels/exchange_ops.h"
 #include "kernels/op_types.h"
 
 namespace colibri {
@@ -41,6 +42,9 @@ class Ops {
   virtual void grouped_ffn(const GroupedFfn&, Stream&) = 0;
   virtual void combine(const Combine&, Stream&) = 0;
 };
+
+// Fails with kInternal when no choice of experts could have these knobs. Ops::route calls it.
+void check_router(const RouterKnobs& knobs);
 
 // kAvx2 includes FMA and F16C, kAvx512 also F, BW, DQ, VL and VNNI.
 enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };

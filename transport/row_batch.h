@@ -15,43 +15,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "base/quantised.h"
+#include "base/row_header.h"
 
 namespace colibri {
-
-inline constexpr uint32_t kRowMagic = 0x57524c43;  // "CLRW"
-inline constexpr uint16_t kWireVersion = 2;
 
 // Bytes of one token's activations. `dtype` is kF32 or kI8.
 inline int64_t token_row_bytes(DType dtype, int64_t width) {
   return dtype == DType::kI8 ? activation_row_bytes(width)
                              : width * static_cast<int64_t>(sizeof(float));
 }
-
-enum class RowKind : uint8_t { kRows = 1, kResults = 2 };
-
-struct RowHeader {
-  uint32_t magic = kRowMagic;
-  uint16_t wire_version = kWireVersion;
-  RowKind kind = RowKind::kRows;
-  uint8_t payload_dtype = 0;  // DType
-  uint32_t epoch = 0;
-  int32_t source_rank = 0;  // the coordinator that asked
-  uint64_t step = 0;
-  int32_t layer = 0;
-  int32_t num_rows = 0;
-  int32_t num_pairs = 0;
-  int32_t hidden_size = 0;
-  uint64_t payload_bytes = 0;
-  uint64_t compute_ns = 0;  // results: how long the worker computed
-  uint64_t reserved = 0;
-};
-static_assert(sizeof(RowHeader) == 64 && alignof(RowHeader) == 8);
-static_assert(std::is_trivially_copyable_v<RowHeader>);
-static_assert(offsetof(RowHeader, epoch) == 8 && offsetof(RowHeader, step) == 16);
-static_assert(offsetof(RowHeader, layer) == 24 && offsetof(RowHeader, payload_bytes) == 40);
 
 // Offsets and total of a row message, out of one walk. Fails with kInternal for negative counts and
 // past 2^62 bytes.

@@ -1,0 +1,89 @@
+// The operations of an exchange whose plan never leaves the device: rows into messages, arrived
+// rows into groups for GroupedFfn, results to where Combine finds them. Rules for all operations:
+// kernels/op_types.h. Every count that only the device knows comes by pointer; the numbers beside
+// it bound it and size the grid.
+#pragma once
+
+#include <cstdint>
+
+#include "base/row_header.h"
+
+namespace colibri {
+
+// Bits of the flag word that these operations set and never clear. The host reads it at the end of
+// a step.
+inline constexpr uint32_t kFlagOverflow = 1;   // more pairs than a message of results holds: rerun
+inline constexpr uint32_t kFlagBadSlot = 2;    // a row asked for a slot that is not there
+inline constexpr uint32_t kFlagNotFinite = 4;  // a router's logits were not finite
+
+// A message as it is laid out: from `offset_bytes` after the base, with room for so many rows and
+// pairs (transport/row_batch.h, row_message_layout). Exact counts: the counts themselves.
+struct MessagePlace {
+  int64_t offset_bytes = 0;
+  int32_t max_rows = 0;
+  int32_t max_pairs = 0;
+};
+
+// Writes the row message of every rank but `skip_rank`: header with num_rows, num_pairs and
+// payload_bytes (max_rows * row_bytes) filled in; pair_begin counted from 0; slots; the rows of its
+// tokens. What lies past the counts is left as it was. The plan is PlanDispatch's: row_begin
+// [R + 1], row_token [S], pair_begin [S + 1], slot [P].
+struct PackRows {
+  RowHeader header;              // what all messages share
+  const void* tokens = nullptr;  // [T] rows of row_bytes, a multiple of 4
+  int64_t row_bytes = 0;
+  const int32_t* row_begin = nullptr;
+  const int32_t* row_token = nullptr;
+  const int32_t* pair_begin = nullptr;
+  const int32_t* slot = nullptr;
+  const MessagePlace* places = nullptr;  // [R]
+  void* messages = nullptr;
+  int32_t num_ranks = 0;
+  int32_t skip_rank = -1;
+  int64_t max_rows = 0;  // of one rank: T
+};
+
+// A stable counting sort of pairs by slot: rows [0, *num_rows) of a message (pair_begin may start
+// at any number, slot is indexed by it) become num_slots groups, some empty: group_begin
+// [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row (row_token[row] if that
+// is given), out_offset[i] = (pair - first pair) * hidden_size. Pairs past max_results, and pairs
+// of a slot outside [0, num_slots), are in no group and set their flag. max_pairs bounds the pairs.
+struct GroupPairs {
+  const int32_t* num_rows = nullptr;
+  const int32_t* pair_begin = nullptr;
+  const int32_t* slot = nullptr;
+  const int32_t* row_token = nullptr;
+  int32_t* group_begin = nullptr;
+  int32_t* pair_row = nullptr;
+  int64_t* out_offset = nullptr;
+  uint32_t* flags = nullptr;
+  int32_t num_slots = 0;
+  int64_t max_pairs = 0;
+  int64_t max_results = 0;
+  int64_t hidden_size = 0;
+};
+
+// Where the result of each choice lies: with p = pair_of_choice[t, k], r its rank by the plan and
+// p0 the rank's first pair, result_offset[t, k] = block_begin[r] + (p - p0) * hidden_size. A pair
+// past max_results[r] sets kFlagOverflow and gets block_begin[r].
+struct LocateResults {
+  const int32_t* pair_of_choice = nullptr;  // [T, K]
+  const int32_t* row_begin = nullptr;       // [R + 1]
+  const int32_t* pair_begin = nullptr;      // [S + 1]
+  const int64_t* block_begin = nullptr;     // [R] elements
+  const int32_t* max_results = nullptr;     // [R]
+  int64_t* result_offset = nullptr;         // [T, K]
+  uint32_t* flags = nullptr;
+  int64_t num_tokens = 0;
+  int64_t top_k = 0;
+  int32_t num_ranks = 0;
+  int64_t hidden_size = 0;
+};
+
+// Writes `value` to a word that the host reads while the device works: how far a step has come.
+struct MarkProgress {
+  uint64_t* word = nullptr;
+  uint64_t value = 0;
+};
+
+}  // namespace colibri
