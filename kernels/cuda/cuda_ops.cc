@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_ops.h"
 
 #include "base/error.h"
+#include "kernels/cuda/dense.h"
 #include "kernels/cuda/kernels.h"
 
 namespace colibri {
@@ -11,6 +12,7 @@ cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.na
 
 class CudaOps : public Ops {
  public:
+  explicit CudaOps(const CudaOpsOptions& options) : options_(options) {}
   std::string name() const override { return "cuda"; }
   void pack_weights(DType, int64_t, int64_t, void*) const override {
     fail(ErrorKind::kUnsupported, "q8 and q4 weights on a GPU are not built yet");
@@ -23,6 +25,7 @@ class CudaOps : public Ops {
   void round_rows(const RoundRows& a, Stream& s) override { cuda::round_rows(a, native(s)); }
   void matmul(const MatMul& a, Stream& s) override {
     if (is_quantised(a.weight.dtype)) return cuda::matmul_quantised(a, native(s));
+    if (options_.dense != nullptr && options_.dense->takes(a)) return options_.dense->run(a, s);
     if (a.x_bf16 != nullptr) return cuda::matmul_bf16(a, native(s));
     cuda::matmul_dot(a, native(s));
   }
@@ -49,10 +52,16 @@ class CudaOps : public Ops {
     cuda::grouped_ffn_dot(a, native(s));
   }
   void combine(const Combine& a, Stream& s) override { cuda::combine(a, native(s)); }
+
+ private:
+  CudaOpsOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cuda_ops() { return std::make_unique<CudaOps>(); }
+std::unique_ptr<Ops> make_cuda_ops(const CudaOpsOptions& options) {
+  return std::make_unique<CudaOps>(options);
+}
+std::unique_ptr<Ops> make_cuda_ops() { return make_cuda_ops({}); }
 
 }  // namespace colibri

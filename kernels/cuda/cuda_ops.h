@@ -7,7 +7,16 @@
 
 namespace colibri {
 
+class DenseProducts;
+
+struct CudaOpsOptions {
+  // Multiplies the weights it takes (kernels/cuda/dense.h) instead of the own kernels; null: the
+  // own kernels multiply all. It outlives the operations.
+  DenseProducts* dense = nullptr;
+};
+
 // For the calling thread's current GPU. Arrays lie in its memory; streams are those of its Device.
+std::unique_ptr<Ops> make_cuda_ops(const CudaOpsOptions& options);
 std::unique_ptr<Ops> make_cuda_ops();
 
 }  // namespace colibri
