@@ -10,6 +10,10 @@
 #include <random>
 #include <vector>
 
+#include "memory.h"
+#include "races.h"
+#include "simulated_control.h"
+
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
@@ -20,7 +24,6 @@ namespace context = boost::context;
 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr int kWarpSize = 32;
-constexpr unsigned char kPoison = 0xFF;  // NaN in every float type, -1 in every integer
 
 struct Thread {
   uint3 idx{};
@@ -52,6 +55,7 @@ class BlockRunner {
   void wait_block();
   const unsigned char* meet(unsigned int mask, const void* mine, size_t bytes);
   [[noreturn]] void fail(const std::string& reason);
+  const KernelCall& kernel() const { return *call_; }
 
  private:
   void prepare(const KernelCall& call, uint3 block_idx);
@@ -250,6 +254,18 @@ const unsigned char* meet_warp(unsigned int mask, const void* mine, size_t bytes
   return runner().meet(mask, mine, bytes);
 }
 void count_access(Access, const void*, size_t) {}
+KernelCounters counters_of(std::string_view) { return {}; }
+std::vector<std::string> counted_kernels() { return {}; }
+void reset_counters() {}
+void forget_lookups() {}
 void fail_kernel(const char* reason) { runner().fail(reason); }
+
+bool describe_running_thread(char* text, size_t size) {
+  if (!runner().running()) return false;
+  const uint3 t = threadIdx, b = blockIdx;
+  std::snprintf(text, size, "%s block (%u, %u, %u) thread (%u, %u, %u)",
+                runner().kernel().name.c_str(), b.x, b.y, b.z, t.x, t.y, t.z);
+  return true;
+}
 
 }  // namespace colibri_sim

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cuda_runtime.h"
+#include "simulated_fault.h"
 
 namespace colibri_sim {
 
@@ -17,11 +18,13 @@ class StreamWork {
 };
 
 // Makes the work anew each time it is to run: once, or once for each replay of a captured graph.
+// Called when all earlier work of the stream is done, not at enqueue().
 using MakeStreamWork = std::function<std::unique_ptr<StreamWork>()>;
 
-// Puts work at the end of `stream`. An error that step() throws as KernelFault becomes the
-// stream's.
-cudaError_t enqueue(cudaStream_t stream, MakeStreamWork make);
+// Puts work at the end of `stream`. A KernelFault (simulated_fault.h) that `make` or step() throws
+// becomes the error of the stream's device, as with CUDA every later call returns it. `what` names
+// the work in order_log() (simulated_control.h).
+cudaError_t enqueue(cudaStream_t stream, MakeStreamWork make, const char* what = "work");
 
 // Lets every stream of the process go on as far as it can. Every query and every wait calls it.
 void advance_all_streams();

@@ -1,0 +1,31 @@
+// What the environment says about the simulated device, read once; tests may change seed and order
+// afterwards (include/simulated_control.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "include/simulated_control.h"
+
+namespace colibri_sim {
+
+struct Settings {
+  uint64_t seed = 1;
+  StreamOrder order = StreamOrder::kLate;
+  int num_devices = 1;
+  std::vector<int> visible;         // ordinal -> number of the device in the machine
+  std::vector<std::string> labels;  // number -> what its UUID is made of; empty: machine and number
+  size_t memory_bytes = size_t{8} << 30;
+  int capability_major = 9, capability_minor = 0;
+  bool protects = true;
+  bool finds_races = true;
+  bool counts = true;
+  bool has_peer_access = true;
+};
+
+// Aborts with a message on stderr when a variable cannot be read.
+Settings& settings();
+
+}  // namespace colibri_sim
