@@ -1,14 +1,119 @@
-#include "base/error.h"
+// f32 rows times f32 or bf16 weights in DOT's order: router, logits and every product of the f32
+// mode. Bound by reading the weights up to about eight rows, by the multiply-adds beyond: each
+// weight is loaded once for eight rows and used at once by sixteen products of a lane. A warp has
+// sixteen outputs.
+#include "kernels/cuda/dot.cuh"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.cuh"
 
 namespace colibri::cuda {
 
-void matmul_dot(const MatMul&, cudaStream_t) {
-  fail(ErrorKind::kUnsupported, "this kernel is not built yet");
+constexpr int kDotWarps = 4;
+constexpr int kWarpOutputs = kWarpSize / kDotLanes * kDotOutputs;
+constexpr int kBlockOutputs = kDotWarps * kWarpOutputs;
+
+// A matmul is one head.
+struct DotProducts {
+  const float* x;
+  const void* weight;  // [heads * outputs, width]
+  const float* bias;
+  float* out;
+  int64_t num_tokens, outputs, width;
+  int64_t x_stride, x_head_stride, out_stride, out_head_stride;
+};
+
+template <bool aligned, class W>
+__global__ void __launch_bounds__(kDotWarps* kWarpSize) matmul_dot_kernel(DotProducts a) {
+  const int64_t head = blockIdx.z;
+  const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kDotRows;
+  const int64_t first_output =
+      static_cast<int64_t>(blockIdx.x) * kBlockOutputs + threadIdx.y * kWarpOutputs;
+  if (first_output >= a.outputs) return;
+  const int lane = static_cast<int>(threadIdx.x);
+  const W* weight = static_cast<const W*>(a.weight) + head * a.outputs * a.width;
+  int64_t output[kDotOutputs];
+  DotBlock<W> block;
+#pragma unroll
+  for (int o = 0; o < kDotOutputs; ++o) {
+    output[o] = first_output + o * (kWarpSize / kDotLanes) + lane / kDotLanes;
+    block.weight[o] = weight + smaller(output[o], a.outputs - 1) * a.width;
+  }
+#pragma unroll
+  for (int r = 0; r < kDotRows; ++r) {
+    block.x[r] = a.x + (first_row + r) * a.x_stride + head * a.x_head_stride;
+  }
+  block.num_rows = static_cast<int>(smaller(a.num_tokens - first_row, kDotRows));
+  block.width = a.width;
+  const DotSums sums = dot_block<aligned>(block);
+#pragma unroll
+  for (int i = 0; i < kDotSums / kDotLanes; ++i) {
+    const int r = lane % kDotLanes * 2 + i / kDotOutputs;
+    const int64_t n = output[i % kDotOutputs];
+    if (r >= block.num_rows || n >= a.outputs) continue;
+    const float bias = a.bias == nullptr ? -0.0f : load(a.bias + n);
+    store(a.out + (first_row + r) * a.out_stride + head * a.out_head_stride + n,
+          sums.sum[i] + bias);
+  }
 }
 
-void batched_matmul_dot(const BatchedMatMul&, cudaStream_t) {
-  fail(ErrorKind::kUnsupported, "this kernel is not built yet");
+namespace {
+
+bool is_multiple_of_four(const DotProducts& a) {
+  return (a.width | a.x_stride | a.x_head_stride) % 4 == 0;
+}
+
+template <class W>
+void launch_dot(const DotProducts& a, int64_t heads, cudaStream_t stream) {
+  const bool aligned =
+      is_multiple_of_four(a) && lies_on(a.x, 16) && lies_on(a.weight, 4 * sizeof(W));
+  launch(aligned ? matmul_dot_kernel<true, W> : matmul_dot_kernel<false, W>,
+         {.blocks = dim3(blocks_for(a.outputs, kBlockOutputs), blocks_for(a.num_tokens, kDotRows),
+                         static_cast<unsigned int>(heads)),
+          .threads = dim3(kWarpSize, kDotWarps),
+          .stream = stream},
+         a);
+}
+
+void launch_dot(const MatrixView& weight, const DotProducts& a, int64_t heads,
+                cudaStream_t stream) {
+  if (weight.dtype == DType::kBF16) {
+    launch_dot<uint16_t>(a, heads, stream);
+  } else {
+    launch_dot<float>(a, heads, stream);
+  }
+}
+
+}  // namespace
+
+void matmul_dot(const MatMul& a, cudaStream_t stream) {
+  const DotProducts products{.x = a.x,
+                             .weight = a.weight.data,
+                             .bias = a.bias,
+                             .out = a.out,
+                             .num_tokens = a.num_tokens,
+                             .outputs = a.weight.rows,
+                             .width = a.weight.cols,
+                             .x_stride = a.x_stride,
+                             .x_head_stride = 0,
+                             .out_stride = a.out_stride,
+                             .out_head_stride = 0};
+  launch_dot(a.weight, products, 1, stream);
+}
+
+void batched_matmul_dot(const BatchedMatMul& a, cudaStream_t stream) {
+  if (a.num_heads == 0) return;
+  const DotProducts products{.x = a.x,
+                             .weight = a.weight.data,
+                             .bias = nullptr,
+                             .out = a.out,
+                             .num_tokens = a.num_tokens,
+                             .outputs = a.weight.rows / a.num_heads,
+                             .width = a.weight.cols,
+                             .x_stride = a.x_stride,
+                             .x_head_stride = a.x_head_stride,
+                             .out_stride = a.out_stride,
+                             .out_head_stride = a.out_head_stride};
+  launch_dot(a.weight, products, a.num_heads, stream);
 }
 
 }  // namespace colibri::cuda

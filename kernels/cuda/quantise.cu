@@ -8,6 +8,8 @@
 
 namespace colibri::cuda {
 
+namespace {
+
 constexpr int kThreads = 128;
 constexpr int kPerBlock = kThreads * kPerLane;  // numbers of one row
 
@@ -30,6 +32,8 @@ __device__ __forceinline__ Place place_of_thread(int64_t width) {
   return {block / blocks_of_row,
           block % blocks_of_row * kPerBlock + static_cast<int64_t>(threadIdx.x) * kPerLane};
 }
+
+}  // namespace
 
 // A group that is not there is worked out as zeros, because its lanes must meet the others.
 template <bool aligned>
@@ -63,6 +67,8 @@ __global__ void round_rows_kernel(RoundRows a) {
   }
 }
 
+namespace {
+
 template <class Op>
 bool is_aligned(const Op& a, size_t out_bytes) {
   return a.width % kPerLane == 0 && a.x_stride % kPerLane == 0 &&
@@ -76,6 +82,8 @@ Grid grid_of(const Op& a, cudaStream_t stream) {
           .threads = dim3(kThreads),
           .stream = stream};
 }
+
+}  // namespace
 
 void quantise_rows(const QuantiseRows& a, cudaStream_t stream) {
   launch(is_aligned(a, 4) ? quantise_rows_kernel<true> : quantise_rows_kernel<false>,
