@@ -18,7 +18,7 @@ struct ExchangeOptions {
   LocalExperts* local = nullptr;   // null: this rank holds no expert
   Device* device = nullptr;
   Ops* ops = nullptr;
-  DType row_dtype = DType::kF32;  // of the rows that the experts take: f32 or i8
+  DType row_dtype = DType::kF32;  // of the rows that the experts take
   int64_t hidden_size = 0;
   int num_layers = 0;
   int64_t max_tokens = 0;  // largest T of a batch

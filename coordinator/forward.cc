@@ -1,10 +1,24 @@
 #include "coordinator/forward.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace colibri {
+namespace {
+
+// The widest row that a product of the coordinator reads.
+int64_t widest_row(const ModelConfig& config) {
+  const AttentionConfig& a = config.attention;
+  return std::max({config.hidden_size, a.num_heads * std::max(a.head_dim, a.v_head_dim),
+                   a.q_lora_rank, config.dense_width, config.shared_width});
+}
+
+}  // namespace
+
 Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
-    : linear_({context.device, context.stream, context.ops, nullptr}),
+    : linear_({context.device, context.stream, context.ops, nullptr, context.activations},
+              {context.max_tokens, widest_row(*context.config)}),
       inputs_(*context.device),
       context_(with_own_parts(context)),
       rope_(context_),

@@ -25,6 +25,7 @@ struct ForwardContext {
   Device* device = nullptr;
   Ops* ops = nullptr;
   Stream* stream = nullptr;
+  DType activations = DType::kF32;    // as Backend's
   int64_t max_tokens = 0;             // largest T of a step
   RouteOverride* routing = nullptr;   // may be null: the model's own choice
   RouteObserver* observer = nullptr;  // may be null

@@ -1,5 +1,6 @@
 // Products with the coordinator's own matrices, whatever form they have: f32 rows go as they are,
-// rows for q8 and q4 matrices are quantised first, once for all matrices that read them.
+// rows for q8 and q4 matrices are quantised first, rows for bf16 matrices rounded where the backend
+// keeps its activations in bf16; each once for all matrices that read them.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,11 @@ namespace colibri {
 
 class Linear {
  public:
-  // Scratch for quantised rows is taken when first needed and kept.
-  explicit Linear(const Backend& backend)
-      : ops_(*backend.ops), stream_(*backend.stream), scratch_(*backend.device, 0) {}
+  // Takes scratch for steps of max_tokens rows of at most max_width.
+  struct Limits {
+    int64_t max_tokens = 0, max_width = 0;
+  };
+  Linear(const Backend& backend, const Limits& limits);
 
   // The rows that the following products read: x [T, width], `stride` floats apart. They must not
   // change until the last of these products.
@@ -33,14 +36,22 @@ class Linear {
   void multiply_heads(const MatrixView& weight, int64_t num_heads, const HeadsOut& out);
 
  private:
+  // One of the three is not null: the rows as a product with such weights reads them.
+  struct Rows {
+    const float* x = nullptr;
+    const void* quantised = nullptr;
+    const uint16_t* bf16 = nullptr;
+  };
+  Rows rows_for(DType weights);
   const void* quantised();
+  const uint16_t* rounded();
 
-  Ops& ops_;
-  Stream& stream_;
+  Backend backend_;
   const float* x_ = nullptr;
   int64_t num_tokens_ = 0, width_ = 0, stride_ = 0;
-  bool is_quantised_ = false;  // scratch_ holds x_
-  Buffer scratch_;
+  bool is_quantised_ = false;  // quantised_ holds x_
+  bool is_rounded_ = false;    // rounded_ holds x_
+  Buffer quantised_, rounded_;
 };
 
 }  // namespace colibri

@@ -28,11 +28,12 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, De
       parts_(parts),
       mlp_(mlp),
       top_k_(context.config->top_k),
-      quantised_(*context.device,
-                 parts.row_dtype == DType::kI8
-                     ? static_cast<size_t>(context.max_tokens *
-                                           activation_row_bytes(context.config->hidden_size))
-                     : 0),
+      expert_rows_(
+          *context.device,
+          parts.row_dtype == DType::kF32
+              ? 0
+              : static_cast<size_t>(context.max_tokens *
+                                    token_row_bytes(parts.row_dtype, context.config->hidden_size))),
       logits_(float_buffer(context, context.max_tokens * context.config->num_experts)),
       expert_ids_(*context.device,
                   static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
@@ -109,17 +110,26 @@ void MoeLayer::dispatch(int layer, const float* normed, int64_t num_tokens) {
                          *context_.stream);
 }
 
-// Quantised once a layer: what travels is what every rank multiplies.
+// Quantised or rounded once a layer: what travels is what every rank multiplies.
 TokenRows MoeLayer::expert_rows(const float* normed, int64_t num_tokens) {
   const int64_t hidden = context_.config->hidden_size;
-  if (parts_.row_dtype != DType::kI8) return {normed, DType::kF32, hidden};
-  context_.ops->quantise_rows({.x = normed,
-                               .out = quantised_.data(),
-                               .num_rows = num_tokens,
-                               .width = hidden,
-                               .x_stride = hidden},
-                              *context_.stream);
-  return {quantised_.data(), DType::kI8, hidden};
+  if (parts_.row_dtype == DType::kF32) return {normed, DType::kF32, hidden};
+  if (parts_.row_dtype == DType::kBF16) {
+    context_.ops->round_rows({.x = normed,
+                              .out = expert_rows_.as<uint16_t>(),
+                              .num_rows = num_tokens,
+                              .width = hidden,
+                              .x_stride = hidden},
+                             *context_.stream);
+  } else {
+    context_.ops->quantise_rows({.x = normed,
+                                 .out = expert_rows_.data(),
+                                 .num_rows = num_tokens,
+                                 .width = hidden,
+                                 .x_stride = hidden},
+                                *context_.stream);
+  }
+  return {expert_rows_.data(), parts_.row_dtype, hidden};
 }
 
 void MoeLayer::route(int layer, const Batch& batch, const float* normed) {

@@ -13,7 +13,7 @@ namespace colibri {
 struct MoeLayerParts {
   const Placement* placement = nullptr;
   ExpertExchange* exchange = nullptr;
-  DType row_dtype = DType::kF32;  // of the rows that the experts take: f32 or i8
+  DType row_dtype = DType::kF32;  // of the rows that the experts take: f32, bf16 or i8
 };
 
 class MoeLayer {
@@ -50,7 +50,7 @@ class MoeLayer {
   MoeLayerParts parts_;
   DenseMlp& mlp_;
   int64_t top_k_;
-  Buffer quantised_;                 // [T] rows for quantised experts
+  Buffer expert_rows_;               // [T] rows as the experts take them, when that is not f32
   Buffer logits_;                    // [T, E]
   Buffer expert_ids_;                // [T, K] int32
   Buffer weights_;                   // [T, K]

@@ -13,6 +13,13 @@ struct Backend {
   Stream* stream = nullptr;
   Ops* ops = nullptr;
   ThreadPool* pool = nullptr;
+  DType activations = DType::kF32;  // of rows that products with bf16 weights read: f32 or bf16
 };
+
+// The form of the rows that a product with such weights reads.
+inline DType row_dtype_for(DType weights, DType activations) {
+  if (is_quantised(weights)) return DType::kI8;
+  return weights == DType::kBF16 ? activations : DType::kF32;
+}
 
 }  // namespace colibri

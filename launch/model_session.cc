@@ -65,7 +65,9 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
   }
 }
 
-Backend ModelSession::backend() { return {device_.get(), stream_.get(), ops_.get(), pool_.get()}; }
+Backend ModelSession::backend() {
+  return {device_.get(), stream_.get(), ops_.get(), pool_.get(), activations_};
+}
 
 LocalExperts& ModelSession::experts_for_host_rows() {
   if (staged_) return *staged_;
@@ -79,7 +81,7 @@ int64_t ModelSession::max_step_tokens() const {
 DType ModelSession::row_dtype() const {
   const DType kept =
       kept_dtype(TensorRole::kExpertGate, checkpoint_->config().checkpoint_dtype, formats_);
-  return is_quantised(kept) ? DType::kI8 : DType::kF32;
+  return row_dtype_for(kept, activations_);
 }
 
 std::string ModelSession::weights_text() const {
@@ -205,6 +207,7 @@ void ModelSession::make_coordinator() {
                                                        .device = device_.get(),
                                                        .ops = ops_.get(),
                                                        .stream = stream_.get(),
+                                                       .activations = activations_,
                                                        .max_tokens = max_step_tokens(),
                                                        .routing = c.routing.get(),
                                                        .observer = &c.observers},

@@ -102,6 +102,7 @@ class ModelSession {
   SessionNeeds needs_;
   ModelShape shape_;
   DType kv_dtype_;
+  DType activations_ = DType::kF32;
   WeightFormats formats_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<Placement> placement_;

@@ -18,7 +18,7 @@ namespace colibri {
 // Activations as the experts' first product reads them, one row a token, rows one after the other.
 struct TokenRows {
   const void* data = nullptr;
-  DType dtype = DType::kF32;  // kF32: [T, H]; kI8: quantised rows (base/quantised.h)
+  DType dtype = DType::kF32;  // kF32, kBF16: [T, H]; kI8: quantised rows (base/quantised.h)
   int64_t width = 0;          // H
 
   int64_t row_bytes() const { return token_row_bytes(dtype, width); }

@@ -8,7 +8,7 @@
 // A row is one (token, destination rank) pair; pair_begin[i] .. pair_begin[i+1] are the slots it
 // wants, each slot a number in the destination's own list for that layer. Results come back one a
 // pair, in the order of the pairs. All integers little endian. `payload_dtype` names the form of
-// the rows: f32, or i8 for rows of int8 codes and scales (base/quantised.h), which experts with
+// the rows: f32, bf16, or i8 for rows of int8 codes and scales (base/quantised.h), which experts with
 // quantised weights read; results are f32.
 #pragma once
 
@@ -21,10 +21,10 @@
 
 namespace colibri {
 
-// Bytes of one token's activations. `dtype` is kF32 or kI8.
+// Bytes of one token's activations. `dtype` is kF32, kBF16 or kI8.
 inline int64_t token_row_bytes(DType dtype, int64_t width) {
   return dtype == DType::kI8 ? activation_row_bytes(width)
-                             : width * static_cast<int64_t>(sizeof(float));
+                             : width * static_cast<int64_t>(size_of(dtype));
 }
 
 // Offsets and total of a row message, out of one walk. Fails with kInternal for negative counts and

@@ -61,7 +61,7 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
         const TensorRange range = checkpoint.range({role, layer, experts[slot]});
         MatrixView& view = matrix_of(slots[slot], role);
         view = {nullptr, kept_dtype(role, range.dtype, options_.formats), range.rows, range.cols};
-        if (is_quantised(view.dtype)) row_dtype_ = DType::kI8;
+        row_dtype_ = row_dtype_for(view.dtype, backend_.activations);
         loads.push_back({range, view.dtype, at});
         views.push_back(&view);
         at += aligned(static_cast<size_t>(view.size_bytes()));
@@ -121,23 +121,25 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
   check(rows.tokens.dtype == row_dtype_, "rows are ", to_string(rows.tokens.dtype),
         ", this shard's experts take ", to_string(row_dtype_));
   group_by_slot(rows);
-  const bool quantised = row_dtype_ == DType::kI8;
-  backend_.ops->grouped_ffn({.x = quantised ? nullptr : static_cast<const float*>(rows.tokens.data),
-                             .x_quantised = quantised ? rows.tokens.data : nullptr,
-                             .experts = device_groups_.upload(groups_, stream),
-                             .group_begin = device_group_begin_.upload(group_begin_, stream),
-                             .pair_row = device_pair_row_.upload(pair_row_, stream),
-                             .out_offset = device_out_offset_.upload(out_offset_, stream),
-                             .out = rows.out,
-                             .hidden = hidden_.as<float>(),
-                             .hidden_quantised = hidden_quantised_.data(),
-                             .weight_dtype = groups_.front().gate.dtype,
-                             .num_pairs = num_pairs,
-                             .num_groups = static_cast<int32_t>(groups_.size()),
-                             .hidden_size = hidden_size_,
-                             .width = width_,
-                             .x_stride = hidden_size_},
-                            stream);
+  const void* data = rows.tokens.data;
+  backend_.ops->grouped_ffn(
+      {.x = row_dtype_ == DType::kF32 ? static_cast<const float*>(data) : nullptr,
+       .x_quantised = row_dtype_ == DType::kI8 ? data : nullptr,
+       .x_bf16 = row_dtype_ == DType::kBF16 ? static_cast<const uint16_t*>(data) : nullptr,
+       .experts = device_groups_.upload(groups_, stream),
+       .group_begin = device_group_begin_.upload(group_begin_, stream),
+       .pair_row = device_pair_row_.upload(pair_row_, stream),
+       .out_offset = device_out_offset_.upload(out_offset_, stream),
+       .out = rows.out,
+       .hidden = hidden_.as<float>(),
+       .hidden_quantised = hidden_quantised_.data(),
+       .weight_dtype = groups_.front().gate.dtype,
+       .num_pairs = num_pairs,
+       .num_groups = static_cast<int32_t>(groups_.size()),
+       .hidden_size = hidden_size_,
+       .width = width_,
+       .x_stride = hidden_size_},
+      stream);
 }
 
 }  // namespace colibri

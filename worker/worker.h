@@ -15,7 +15,7 @@ namespace colibri {
 
 struct WorkerOptions {
   std::vector<int> coordinators;  // ranks that may ask
-  DType row_dtype = DType::kF32;  // of the rows that arrive: f32 or i8
+  DType row_dtype = DType::kF32;  // of the rows that arrive
   int64_t hidden_size = 0;
   int num_layers = 0;
   int64_t max_rows = 0, max_pairs = 0;  // of one message
