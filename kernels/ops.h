@@ -1,5 +1,6 @@
 // Every operation of the forward pass, once. CPU and CUDA implement the same list; the rules for
-// all operations and the contract of each stand beside its arguments in kernels/op_types.h.
+// all operations and the contract of each stand beside its arguments in kernels/op_types.h and
+// kernels/exchange_ops.h.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,10 @@ class Ops {
   virtual void clamp(const Elementwise&, Stream&) = 0;
   virtual void grouped_ffn(const GroupedFfn&, Stream&) = 0;
   virtual void combine(const Combine&, Stream&) = 0;
+  virtual void pack_rows(const PackRows&, Stream&) = 0;
+  virtual void group_pairs(const GroupPairs&, Stream&) = 0;
+  virtual void locate_results(const LocateResults&, Stream&) = 0;
+  virtual void mark_progress(const MarkProgress&, Stream&) = 0;
 };
 
 // Fails with kInternal when no choice of experts could have these knobs. Ops::route calls it.

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace colibri {
@@ -99,21 +98,10 @@ void route_token(const KernelTable& kernels, const Route& a, int64_t t) {
   weigh(knobs, s.score.data(), ids, a.weights + t * knobs.top_k);
 }
 
-void check_knobs(const RouterKnobs& knobs) {
-  check(knobs.num_experts >= 1 && knobs.num_experts <= kMaxExperts, "router of ", knobs.num_experts,
-        " experts, want 1 to ", kMaxExperts);
-  check(knobs.num_groups >= 1 && knobs.num_experts % knobs.num_groups == 0 &&
-            knobs.top_groups >= 1 && knobs.top_groups <= knobs.num_groups,
-        "router keeps ", knobs.top_groups, " of ", knobs.num_groups, " groups of ",
-        knobs.num_experts, " experts");
-  check(knobs.top_k >= 1 && knobs.top_k <= knobs.num_experts / knobs.num_groups * knobs.top_groups,
-        "router chooses ", knobs.top_k, " experts, want 1 to as many as its kept groups hold");
-}
-
 }  // namespace
 
 void CpuOps::route(const Route& a, Stream& stream) {
-  check_knobs(a.knobs);
+  check_router(a.knobs);
   const int64_t work = a.knobs.num_experts * (a.knobs.top_k + 16);
   run_ranges(host_pool(stream), a.num_tokens, work, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) route_token(kernels_, a, t);

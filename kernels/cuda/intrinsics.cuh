@@ -22,6 +22,11 @@ __device__ void store(T* p, T value);
 // For data that is read once in a launch (weights): does not push other data out of the caches.
 template <class T>
 __device__ T load_once(const T* p);
+// *p |= bits, as one step for all threads of the device.
+__device__ void set_bits(uint32_t* p, uint32_t bits);
+// For a word that the host reads while the device works: whoever sees the value, on any processor,
+// sees all that this thread saw before.
+__device__ void store_for_host(uint64_t* p, uint64_t value);
 
 // This block's dynamic shared memory as one struct, at least 16-byte aligned. A kernel has one.
 template <class T>
@@ -49,6 +54,8 @@ __device__ int round_to_int(float x);
 
 __device__ uint32_t float_bits(float x);
 __device__ float float_from_bits(uint32_t bits);
+// How many bits are set.
+__device__ int count_bits(uint32_t bits);
 // The f16 with these bits.
 __device__ float half_to_float(uint16_t bits);
 

@@ -17,6 +17,10 @@ template <class T>
 __device__ __forceinline__ T load_once(const T* p) {
   return __ldcs(p);
 }
+__device__ __forceinline__ void set_bits(uint32_t* p, uint32_t bits) { atomicOr(p, bits); }
+__device__ __forceinline__ void store_for_host(uint64_t* p, uint64_t value) {
+  asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(p), "l"(value) : "memory");
+}
 
 template <class T>
 __device__ __forceinline__ T& shared_as() {
@@ -50,6 +54,7 @@ __device__ __forceinline__ float divide(float x, float y) { return __fdiv_rn(x, 
 __device__ __forceinline__ int round_to_int(float x) { return __float2int_rn(x); }
 __device__ __forceinline__ uint32_t float_bits(float x) { return __float_as_uint(x); }
 __device__ __forceinline__ float float_from_bits(uint32_t bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ int count_bits(uint32_t bits) { return __popc(bits); }
 __device__ __forceinline__ float half_to_float(uint16_t bits) {
   return __half2float(__ushort_as_half(bits));
 }

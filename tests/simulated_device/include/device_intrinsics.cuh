@@ -24,6 +24,12 @@ template <class T>
 __forceinline__ T load_once(const T* p) {
   return load(p);
 }
+// Not counted: threads may meet here without an order between them.
+inline void set_bits(uint32_t* p, uint32_t bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
+inline void store_for_host(uint64_t* p, uint64_t value) {
+  colibri_sim::count_access(Access::kGlobalStore, p, sizeof value);
+  __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
 
 template <class T>
 __forceinline__ T& shared_as() {
@@ -78,6 +84,7 @@ inline float float_from_bits(uint32_t bits) {
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
+inline int count_bits(uint32_t bits) { return __builtin_popcount(bits); }
 inline float half_to_float(uint16_t bits) {
   _Float16 half;
   std::memcpy(&half, &bits, sizeof half);
