@@ -12,22 +12,25 @@ namespace colibri {
 
 // Bits of the flag word that these operations set and never clear. The host reads it at the end of
 // a step.
-inline constexpr uint32_t kFlagOverflow = 1;   // more pairs than a message of results holds: rerun
-inline constexpr uint32_t kFlagBadSlot = 2;    // a row asked for a slot that is not there
-inline constexpr uint32_t kFlagNotFinite = 4;  // a router's logits were not finite
+inline constexpr uint32_t kFlagOverflow = 1;    // more pairs than a message of results holds: rerun
+inline constexpr uint32_t kFlagBadSlot = 2;     // a row asked for a slot that is not there
+inline constexpr uint32_t kFlagNotFinite = 4;   // a router's logits were not finite
+inline constexpr uint32_t kFlagBadMessage = 8;  // counts of a message are out of bounds
 
-// A message as it is laid out: from `offset_bytes` after the base, with room for so many rows and
-// pairs (transport/row_batch.h, row_message_layout). Exact counts: the counts themselves.
+// A message as it is laid out: from `offset_bytes` after the base (a multiple of 64, as the base
+// is), with room for so many rows and pairs (transport/row_batch.h, row_message_layout). Exact
+// counts: the counts themselves.
 struct MessagePlace {
   int64_t offset_bytes = 0;
   int32_t max_rows = 0;
   int32_t max_pairs = 0;
 };
 
-// Writes the row message of every rank but `skip_rank`: header with num_rows, num_pairs and
-// payload_bytes (max_rows * row_bytes) filled in; pair_begin counted from 0; slots; the rows of its
-// tokens. What lies past the counts is left as it was. The plan is PlanDispatch's: row_begin
-// [R + 1], row_token [S], pair_begin [S + 1], slot [P].
+// Writes the row message of every rank but `skip_rank`, ranks without rows included: header with
+// num_rows, num_pairs and payload_bytes (max_rows * row_bytes) filled in; pair_begin counted from
+// 0; slots; the rows of its tokens. What lies past the counts is left as it was. Rows and pairs
+// past a place's room are not written; the header tells the true counts. The plan is
+// PlanDispatch's: row_begin [R + 1], row_token [S], pair_begin [S + 1], slot [P].
 struct PackRows {
   RowHeader header;              // what all messages share
   const void* tokens = nullptr;  // [T] rows of row_bytes, a multiple of 4
@@ -40,14 +43,17 @@ struct PackRows {
   void* messages = nullptr;
   int32_t num_ranks = 0;
   int32_t skip_rank = -1;
-  int64_t max_rows = 0;  // of one rank: T
+  int64_t max_rows = 0;  // of one rank: T; with 0 nothing is written
 };
 
 // A stable counting sort of pairs by slot: rows [0, *num_rows) of a message (pair_begin may start
 // at any number, slot is indexed by it) become num_slots groups, some empty: group_begin
 // [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row (row_token[row] if that
 // is given), out_offset[i] = (pair - first pair) * hidden_size. Pairs past max_results, and pairs
-// of a slot outside [0, num_slots), are in no group and set their flag. max_pairs bounds the pairs.
+// of a slot outside [0, num_slots), are in no group and set their flag. Every number in pair_begin
+// is in [0, max_pairs], and no more rows come than that: the bound of what is read when the counts
+// come from another rank. Otherwise all groups are empty and kFlagBadMessage is set. pair_row and
+// out_offset [max_pairs]; what lies past the groups is left as it was.
 struct GroupPairs {
   const int32_t* num_rows = nullptr;
   const int32_t* pair_begin = nullptr;
@@ -65,7 +71,9 @@ struct GroupPairs {
 
 // Where the result of each choice lies: with p = pair_of_choice[t, k], r its rank by the plan and
 // p0 the rank's first pair, result_offset[t, k] = block_begin[r] + (p - p0) * hidden_size. A pair
-// past max_results[r] sets kFlagOverflow and gets block_begin[r].
+// past max_results[r] sets kFlagOverflow and gets block_begin[r]. A choice without a pair (p < 0:
+// its token is padding) gets block_begin[0], so that Combine reads memory that is there; its result
+// is of no use.
 struct LocateResults {
   const int32_t* pair_of_choice = nullptr;  // [T, K]
   const int32_t* row_begin = nullptr;       // [R + 1]
@@ -80,7 +88,9 @@ struct LocateResults {
   int64_t hidden_size = 0;
 };
 
-// Writes `value` to a word that the host reads while the device works: how far a step has come.
+// Writes `value` to a word that the host reads while the device works: how far a step has come. The
+// word lies in pinned (staging) memory, is aligned to 8 bytes, and is read as an atomic. What the
+// stream wrote before is visible to a host that has seen the value.
 struct MarkProgress {
   uint64_t* word = nullptr;
   uint64_t value = 0;

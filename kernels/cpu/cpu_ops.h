@@ -37,6 +37,10 @@ class CpuOps : public Ops {
   void clamp(const Elementwise&, Stream&) override;
   void grouped_ffn(const GroupedFfn&, Stream&) override;
   void combine(const Combine&, Stream&) override;
+  void pack_rows(const PackRows&, Stream&) override;
+  void group_pairs(const GroupPairs&, Stream&) override;
+  void locate_results(const LocateResults&, Stream&) override;
+  void mark_progress(const MarkProgress&, Stream&) override;
 
  private:
   const KernelTable& kernels_;

@@ -1,10 +1,11 @@
 // The launchers: one a kernel, in the .cu file of its name. They enqueue on `stream` and never
-// allocate, wait or decide; the structs and their contracts are those of kernels/op_types.h, with
-// every array in the GPU's memory. CUDA sources only.
+// allocate, wait or decide; the structs and their contracts are those of kernels/op_types.h and
+// kernels/exchange_ops.h, with every array in the GPU's memory. CUDA sources only.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include "kernels/exchange_ops.h"
 #include "kernels/op_types.h"
 
 namespace colibri::cuda {
@@ -25,6 +26,10 @@ void sigmoid(const Elementwise&, cudaStream_t stream);
 void add(const Elementwise&, cudaStream_t stream);
 void clamp(const Elementwise&, cudaStream_t stream);
 void combine(const Combine&, cudaStream_t stream);
+void pack_rows(const PackRows&, cudaStream_t stream);
+void group_pairs(const GroupPairs&, cudaStream_t stream);
+void locate_results(const LocateResults&, cudaStream_t stream);
+void mark_progress(const MarkProgress&, cudaStream_t stream);
 
 // f32 rows with f32 or bf16 weights, in DOT's order.
 void matmul_dot(const MatMul&, cudaStream_t stream);
