@@ -50,9 +50,9 @@ struct PackRows {
 // at any number, slot is indexed by it) become num_slots groups, some empty: group_begin
 // [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row (row_token[row] if that
 // is given), out_offset[i] = (pair - first pair) * hidden_size. Pairs past max_results, and pairs
-// of a slot outside [0, num_slots), are in no group and set their flag. Every number in pair_begin
-// is in [0, max_pairs], and no more rows come than that: the bound of what is read when the counts
-// come from another rank. Otherwise all groups are empty and kFlagBadMessage is set. pair_row and
+// of a slot outside [0, num_slots), are in no group and set their flag. The counts may come from
+// another rank: unless *num_rows is in [0, max_rows] and the first and last pair_begin in
+// [0, max_pairs], in order, all groups are empty and kFlagBadMessage is set. pair_row and
 // out_offset [max_pairs]; what lies past the groups is left as it was.
 struct GroupPairs {
   const int32_t* num_rows = nullptr;
@@ -64,6 +64,7 @@ struct GroupPairs {
   int64_t* out_offset = nullptr;
   uint32_t* flags = nullptr;
   int32_t num_slots = 0;
+  int64_t max_rows = 0;
   int64_t max_pairs = 0;
   int64_t max_results = 0;
   int64_t hidden_size = 0;

@@ -39,7 +39,7 @@ void pack_message(const PackRows& a, int32_t rank, ThreadPool& pool) {
 
 bool counts_are_in_bounds(const GroupPairs& a) {
   const int32_t num_rows = *a.num_rows;
-  if (num_rows < 0 || num_rows > a.max_pairs) return false;
+  if (num_rows < 0 || num_rows > a.max_rows) return false;
   const int32_t first = a.pair_begin[0], end = a.pair_begin[num_rows];
   return first >= 0 && first <= end && end <= a.max_pairs;
 }

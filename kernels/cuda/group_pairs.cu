@@ -28,7 +28,7 @@ struct PairRange {
 
 __device__ __forceinline__ PairRange pair_range(const GroupPairs& a) {
   const int32_t num_rows = load(a.num_rows);
-  if (num_rows < 0 || num_rows > a.max_pairs) return {0, 0, 0, kFlagBadMessage};
+  if (num_rows < 0 || num_rows > a.max_rows) return {0, 0, 0, kFlagBadMessage};
   const int32_t first = load(a.pair_begin), end = load(a.pair_begin + num_rows);
   if (first < 0 || first > end || end > a.max_pairs) return {0, 0, 0, kFlagBadMessage};
   if (end - first <= a.max_results) return {first, end - first, num_rows, 0};
