@@ -8,8 +8,6 @@
 #include "coordinator/batch.h"
 #include "coordinator/kv_cache.h"
 #include "coordinator/linear.h"
-#include "coordinator/route_observer.h"
-#include "coordinator/route_override.h"
 #include "coordinator/stage_times.h"
 #include "coordinator/step_inputs.h"
 #include "coordinator/weights.h"
@@ -27,8 +25,6 @@ struct ForwardContext {
   Stream* stream = nullptr;
   DType activations = DType::kF32;    // as Backend's
   int64_t max_tokens = 0;             // largest T of a step
-  RouteOverride* routing = nullptr;   // may be null: the model's own choice
-  RouteObserver* observer = nullptr;  // may be null
   Linear* linear = nullptr;           // Forward's own
   StepInputs* inputs = nullptr;       // Forward's own
   StageTimes* stages = nullptr;       // Forward's own

@@ -1,6 +1,6 @@
 #include "coordinator/moe_layer.h"
 
-#include "base/error.h"
+#include "transport/row_batch.h"
 
 namespace colibri {
 namespace {
@@ -41,9 +41,7 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, De
       shared_(float_buffer(context, context.config->shared_width > 0
                                         ? context.max_tokens * context.config->hidden_size
                                         : 0)),
-      shared_gate_(float_buffer(context, context.config->shared_gate ? context.max_tokens : 0)),
-      device_result_offset_(*context.device),
-      stats_(context.config->num_layers, context.config->num_experts, top_k_) {}
+      shared_gate_(float_buffer(context, context.config->shared_gate ? context.max_tokens : 0)) {}
 
 void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Deadline& deadline,
                    float* hidden) {
@@ -52,11 +50,16 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   StageTimes& stages = *context_.stages;
   {
     const StageTimer timer(stages, Stage::kRouter);
-    route(layer, batch, normed);
+    route(w, normed, tokens);
   }
   {
     const StageTimer timer(stages, Stage::kDispatch);
-    dispatch(layer, normed, tokens);
+    parts_.path->begin({.layer = layer,
+                        .batch = &batch,
+                        .rows = expert_rows(normed, tokens),
+                        .expert_ids = expert_ids_.as<int32_t>(),
+                        .weights = weights_.as<float>()},
+                       deadline, *context_.stream);
   }
   {
     const StageTimer timer(stages, Stage::kShared);
@@ -64,50 +67,15 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   }
   {
     const StageTimer timer(stages, Stage::kExperts);
-    parts_.exchange->run_local(*context_.stream);
+    parts_.path->run_local(*context_.stream);
   }
-  ExpertResults results;
+  LocatedResults results;
   {
     const StageTimer timer(stages, Stage::kWait);
-    results = parts_.exchange->finish(deadline, *context_.stream);
+    results = parts_.path->finish(deadline, *context_.stream);
   }
   const StageTimer timer(stages, Stage::kCombine);
   combine(results, w, tokens, hidden);
-}
-
-MoeLayer::Choice MoeLayer::choice(int64_t num_tokens) {
-  const auto count = static_cast<size_t>(num_tokens * top_k_);
-  if (is_on_host()) return {{expert_ids_.as<int32_t>(), count}, {weights_.as<float>(), count}};
-  host_ids_.resize(count);
-  host_weights_.resize(count);
-  return {host_ids_, host_weights_};
-}
-
-// The step's one wait for the device in this layer: the plan is made on the host.
-void MoeLayer::fetch_choice(const Choice& on_host) {
-  Stream& stream = *context_.stream;
-  if (!is_on_host()) {
-    context_.device->copy(on_host.ids.data(), expert_ids_.data(), on_host.ids.size_bytes(), stream);
-    context_.device->copy(on_host.weights.data(), weights_.data(), on_host.weights.size_bytes(),
-                          stream);
-  }
-  stream.synchronize();
-}
-
-void MoeLayer::dispatch(int layer, const float* normed, int64_t num_tokens) {
-  plan_dispatch({.layer = layer,
-                 .num_tokens = num_tokens,
-                 .top_k = top_k_,
-                 .expert_ids = choice(num_tokens).ids},
-                *parts_.placement, plan_);
-  parts_.exchange->begin({.layer = layer,
-                          .tokens = expert_rows(normed, num_tokens),
-                          .num_tokens = num_tokens,
-                          .row_begin = plan_.row_begin,
-                          .row_token = plan_.row_token,
-                          .pair_begin = plan_.pair_begin,
-                          .slot = plan_.slot},
-                         *context_.stream);
 }
 
 // Quantised or rounded once a layer: what travels is what every rank multiplies.
@@ -132,12 +100,11 @@ TokenRows MoeLayer::expert_rows(const float* normed, int64_t num_tokens) {
   return {expert_rows_.data(), parts_.row_dtype, hidden};
 }
 
-void MoeLayer::route(int layer, const Batch& batch, const float* normed) {
-  const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
+void MoeLayer::route(const LayerWeights& w, const float* normed, int64_t num_tokens) {
   context_.ops->matmul({.x = normed,
                         .weight = w.router.view,
                         .out = logits_.as<float>(),
-                        .num_tokens = batch.num_tokens(),
+                        .num_tokens = num_tokens,
                         .x_stride = context_.config->hidden_size,
                         .out_stride = context_.config->num_experts},
                        *context_.stream);
@@ -146,33 +113,8 @@ void MoeLayer::route(int layer, const Batch& batch, const float* normed) {
                        .selection_bias = w.router_bias.data(),
                        .expert_ids = expert_ids_.as<int32_t>(),
                        .weights = weights_.as<float>(),
-                       .num_tokens = batch.num_tokens()},
+                       .num_tokens = num_tokens},
                       *context_.stream);
-  const Choice chosen = choice(batch.num_tokens());
-  fetch_choice(chosen);
-  check_choice(layer, batch, chosen);
-  if (context_.routing != nullptr) override_choice(layer, batch, chosen);
-  if (context_.observer != nullptr) {
-    context_.observer->on_routes(layer, batch, chosen.ids, chosen.weights);
-  }
-  stats_.add(layer, chosen.ids);
-}
-
-void MoeLayer::override_choice(int layer, const Batch& batch, const Choice& chosen) {
-  context_.routing->choose(layer, batch, chosen.ids, chosen.weights);
-  if (is_on_host()) return;
-  context_.device->copy(weights_.data(), chosen.weights.data(), chosen.weights.size_bytes(),
-                        *context_.stream);
-}
-
-void MoeLayer::check_choice(int layer, const Batch& batch, const Choice& chosen) const {
-  for (int64_t t = 0; t < batch.num_tokens(); ++t) {
-    if (chosen.ids[static_cast<size_t>(t * top_k_)] >= 0) continue;
-    fail(ErrorKind::kInput, "layer ", layer, ": the router's logits for the token at position ",
-         batch.positions[static_cast<size_t>(t)],
-         " are not finite; the checkpoint's weights are damaged or not meant for this "
-         "configuration");
-  }
 }
 
 void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens) {
@@ -190,24 +132,19 @@ void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t nu
   context_.ops->sigmoid({.x = shared_gate_.as<float>(), .count = num_tokens}, *context_.stream);
 }
 
-void MoeLayer::combine(const ExpertResults& results, const LayerWeights& w, int64_t num_tokens,
+void MoeLayer::combine(const LocatedResults& results, const LayerWeights& w, int64_t num_tokens,
                        float* hidden) {
-  result_offset_.resize(plan_.pair_of_choice.size());
-  for (size_t i = 0; i < result_offset_.size(); ++i) {
-    result_offset_[i] = results.offset[static_cast<size_t>(plan_.pair_of_choice[i])];
-  }
-  context_.ops->combine(
-      {.residual = hidden,
-       .results = results.data,
-       .result_offset = device_result_offset_.upload(result_offset_, *context_.stream),
-       .weights = weights_.as<float>(),
-       .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
-       .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
-       .out = hidden,
-       .num_tokens = num_tokens,
-       .top_k = top_k_,
-       .hidden_size = context_.config->hidden_size},
-      *context_.stream);
+  context_.ops->combine({.residual = hidden,
+                         .results = results.data,
+                         .result_offset = results.offset,
+                         .weights = weights_.as<float>(),
+                         .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
+                         .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
+                         .out = hidden,
+                         .num_tokens = num_tokens,
+                         .top_k = top_k_,
+                         .hidden_size = context_.config->hidden_size},
+                        *context_.stream);
 }
 
 }  // namespace colibri

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "coordinator/exchange.h"
+#include "coordinator/host_path.h"
 #include "coordinator/kv_cache.h"
 #include "coordinator/route_recorder.h"
 #include "launch/load_progress.h"
@@ -24,6 +25,7 @@ struct ModelSession::Coordinator {
   CoordinatorWeights weights;
   std::unique_ptr<KvCache> cache;
   std::unique_ptr<ExpertExchange> exchange;
+  std::unique_ptr<ExpertPath> path;
   std::unique_ptr<Forward> forward;
   std::unique_ptr<Engine> engine;
 };
@@ -201,6 +203,12 @@ void ModelSession::make_coordinator() {
                      .self_exchange = options_.self_exchange});
   if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
   if (recorder_) c.observers.add(*recorder_);
+  c.path = make_host_path({.device = device_.get(),
+                           .config = &config,
+                           .placement = &*placement_,
+                           .exchange = c.exchange.get(),
+                           .routing = c.routing.get(),
+                           .observer = &c.observers});
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
@@ -208,10 +216,8 @@ void ModelSession::make_coordinator() {
                                                        .ops = ops_.get(),
                                                        .stream = stream_.get(),
                                                        .activations = activations_,
-                                                       .max_tokens = max_step_tokens(),
-                                                       .routing = c.routing.get(),
-                                                       .observer = &c.observers},
-                                        MoeLayerParts{&*placement_, c.exchange.get(), row_dtype()});
+                                                       .max_tokens = max_step_tokens()},
+                                        MoeLayerParts{c.path.get(), row_dtype()});
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, config.vocab_size,
       EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},

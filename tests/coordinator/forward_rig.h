@@ -6,6 +6,7 @@
 
 #include "coordinator/exchange.h"
 #include "coordinator/forward.h"
+#include "coordinator/host_path.h"
 #include "tests/worker/shard_rig.h"
 
 namespace colibri {
@@ -25,15 +26,19 @@ struct ForwardRig {
                                 .num_layers = rig.config().num_layers,
                                 .max_tokens = max_tokens,
                                 .top_k = 2})),
+        path(make_host_path({.device = rig.backend().device,
+                             .config = &rig.config(),
+                             .placement = &placement,
+                             .exchange = exchange.get(),
+                             .observer = observer})),
         forward({.config = &rig.config(),
                  .weights = &weights,
                  .cache = &cache,
                  .device = rig.backend().device,
                  .ops = &rig.ops(),
                  .stream = &rig.stream(),
-                 .max_tokens = max_tokens,
-                 .observer = observer},
-                {.placement = &placement, .exchange = exchange.get()}) {}
+                 .max_tokens = max_tokens},
+                {.path = path.get()}) {}
 
   ShardRig rig;
   Placement placement;
@@ -41,6 +46,7 @@ struct ForwardRig {
   CoordinatorWeights weights;
   KvCache cache;
   std::unique_ptr<ExpertExchange> exchange;
+  std::unique_ptr<ExpertPath> path;
   Forward forward;
 };
 

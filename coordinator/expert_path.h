@@ -1,0 +1,44 @@
+// How the tokens of a layer reach the experts that the router chose, and how the results come back:
+// all that the layer knows. host_path.h plans on the host and works on every backend; device_path.h
+// leaves the plan on the GPU.
+#pragma once
+
+#include "base/deadline.h"
+#include "coordinator/batch.h"
+#include "coordinator/load_stats.h"
+#include "transport/expert_exchange.h"
+
+namespace colibri {
+
+// One layer of one step after the router, everything where the backend computes. Arrays live until
+// the step's next layer.
+struct RoutedTokens {
+  int layer = 0;
+  const Batch* batch = nullptr;
+  TokenRows rows;                 // [T] as the experts take them
+  int32_t* expert_ids = nullptr;  // [T, K], ascending within a token
+  float* weights = nullptr;       // [T, K]
+
+  int64_t num_tokens() const { return batch->num_tokens(); }
+};
+
+// The result of choice (t, k) lies at data + offset[t * K + k].
+struct LocatedResults {
+  const float* data = nullptr;
+  const int64_t* offset = nullptr;
+};
+
+class ExpertPath {
+ public:
+  virtual ~ExpertPath() = default;
+  // Sends the rows of other ranks. One layer at a time. Errors: kInput when the router's logits
+  // were not finite; those of Transport::wait.
+  virtual void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) = 0;
+  // Runs this rank's own rows; call between begin and finish.
+  virtual void run_local(Stream& stream) = 0;
+  // Results valid until the next begin. Errors: those of Transport::wait.
+  virtual LocatedResults finish(const Deadline& deadline, Stream& stream) = 0;
+  virtual const LoadStats& load_stats() const = 0;
+};
+
+}  // namespace colibri
