@@ -1,0 +1,43 @@
+#include "tests/transport/rank_processes.h"
+
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace colibri {
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return file ? text.str() : "no report";
+}
+
+}  // namespace
+
+std::vector<std::string> reports_of(const RankProcesses& ranks) {
+  std::string name = (std::filesystem::temp_directory_path() / "colibri-ranks-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) std::abort();
+  const std::filesystem::path directory = name;
+  std::string command = "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
+  for (const std::string& variable : ranks.environment) command += variable + " ";
+  command += "timeout --kill-after=5 90 mpirun -n " + std::to_string(ranks.num_ranks) +
+             " --oversubscribe --bind-to none --enable-recovery --quiet " COLIBRI_BINARY_DIR "/" +
+             ranks.program + " " + ranks.scenario + " " + name + " </dev/null >" +
+             (directory / "output").string() + " 2>&1";
+  const int status = std::system(command.c_str());
+  std::vector<std::string> reports;
+  for (int rank = 0; rank < ranks.num_ranks; ++rank) {
+    reports.push_back(contents(directory / ("rank_" + std::to_string(rank))));
+  }
+  reports.push_back("mpirun's status " + std::to_string(status) + "\n" +
+                    contents(directory / "output"));
+  std::filesystem::remove_all(directory);
+  return reports;
+}
+
+}  // namespace colibri
