@@ -17,6 +17,35 @@ inline constexpr uint32_t kFlagBadSlot = 2;     // a row asked for a slot that i
 inline constexpr uint32_t kFlagNotFinite = 4;   // a router's logits were not finite
 inline constexpr uint32_t kFlagBadMessage = 8;  // counts of a message are out of bounds
 
+// One copy of an expert: the `slot`-th of rank `rank` in its layer.
+struct ExpertSlot {
+  int32_t rank = 0;
+  int32_t slot = 0;
+};
+
+// What coordinator/dispatch_plan.h defines, made from the router's choice where it lies: a token
+// travels once per destination rank; rows ascend by rank, then token; slots in a row by expert id;
+// token t takes copy t mod n of an expert with n. Tokens from *num_real_tokens on are padding: they
+// make no rows, and their choices get pair_of_choice -1. So does a token whose expert_ids[t, 0] is
+// negative; it sets kFlagNotFinite. With num_tokens 0 all counts are 0.
+struct PlanDispatch {
+  const int32_t* expert_ids = nullptr;       // [T, K], ascending within a token
+  const int32_t* slot_begin = nullptr;       // [E + 1]
+  const ExpertSlot* slots = nullptr;         // of expert e: [slot_begin[e], slot_begin[e + 1])
+  const int32_t* num_real_tokens = nullptr;  // null: num_tokens
+  int32_t* row_begin = nullptr;              // [R + 1]
+  int32_t* row_token = nullptr;              // [T * min(K, R)]
+  int32_t* pair_begin = nullptr;             // [T * min(K, R) + 1]
+  int32_t* slot = nullptr;                   // [T * K]
+  int32_t* pair_of_choice = nullptr;         // [T, K]
+  int32_t* rank_pair_begin = nullptr;        // [R + 1] first pair of each rank
+  uint32_t* flags = nullptr;
+  int64_t num_tokens = 0;
+  int64_t top_k = 0;
+  int32_t num_ranks = 0;  // at most kMaxPlannedRanks
+};
+inline constexpr int32_t kMaxPlannedRanks = 256;
+
 // A message as it is laid out: from `offset_bytes` after the base (a multiple of 64, as the base
 // is), with room for so many rows and pairs (transport/row_batch.h, row_message_layout). Exact
 // counts: the counts themselves.
@@ -46,7 +75,8 @@ struct PackRows {
   int64_t max_rows = 0;  // of one rank: T; with 0 nothing is written
 };
 
-// A stable counting sort of pairs by slot: rows [0, *num_rows) of a message (pair_begin may start
+// A stable counting sort of pairs by slot: rows [0, *num_rows) of a message, or rows
+// [row_range[0], row_range[1]) of a plan (pair_begin may start
 // at any number, slot is indexed by it) become num_slots groups, some empty: group_begin
 // [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row (row_token[row] if that
 // is given), out_offset[i] = (pair - first pair) * hidden_size. Pairs past max_results, and pairs
@@ -56,6 +86,7 @@ struct PackRows {
 // out_offset [max_pairs]; what lies past the groups is left as it was.
 struct GroupPairs {
   const int32_t* num_rows = nullptr;
+  const int32_t* row_range = nullptr;  // where num_rows is null
   const int32_t* pair_begin = nullptr;
   const int32_t* slot = nullptr;
   const int32_t* row_token = nullptr;

@@ -52,6 +52,9 @@ class CudaOps : public Ops {
     cuda::grouped_ffn_dot(a, native(s));
   }
   void combine(const Combine& a, Stream& s) override { cuda::combine(a, native(s)); }
+  void plan_dispatch(const PlanDispatch& a, Stream& s) override {
+    cuda::plan_dispatch(a, native(s));
+  }
   void pack_rows(const PackRows& a, Stream& s) override { cuda::pack_rows(a, native(s)); }
   void group_pairs(const GroupPairs& a, Stream& s) override { cuda::group_pairs(a, native(s)); }
   void locate_results(const LocateResults& a, Stream& s) override {

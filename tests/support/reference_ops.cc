@@ -150,12 +150,17 @@ class ReferenceOps : public Ops {
   void add(const Elementwise& op, Stream& s) override { portable_->add(op, s); }
   void clamp(const Elementwise& op, Stream& s) override { portable_->clamp(op, s); }
   void combine(const Combine& op, Stream& s) override { portable_->combine(op, s); }
+  void plan_dispatch(const PlanDispatch& op, Stream& s) override {
+    portable_->plan_dispatch(op, s);
+  }
   void pack_rows(const PackRows& op, Stream& s) override { portable_->pack_rows(op, s); }
   void group_pairs(const GroupPairs& op, Stream& s) override { portable_->group_pairs(op, s); }
   void locate_results(const LocateResults& op, Stream& s) override {
     portable_->locate_results(op, s);
   }
-  void mark_progress(const MarkProgress& op, Stream& s) override { portable_->mark_progress(op, s); }
+  void mark_progress(const MarkProgress& op, Stream& s) override {
+    portable_->mark_progress(op, s);
+  }
 
  private:
   static std::vector<Row> rows_of(const void* quantised, int64_t num_rows, int64_t width) {
