@@ -23,7 +23,7 @@ if(COLIBRI_CUDA STREQUAL "on")
   target_include_directories(colibri_cuda_toolkit INTERFACE ${PROJECT_SOURCE_DIR}/kernels/cuda/ptx)
   # --fmad=false is part of the numeric contract (docs/design.md, section 5).
   target_compile_options(colibri_cuda_toolkit INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Werror=all-warnings>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>)
 else()
   add_subdirectory(tests/simulated_device)
   target_link_libraries(colibri_cuda_toolkit INTERFACE colibri_simulated_device)
