@@ -35,6 +35,9 @@ template <class T>
 __device__ T load_shared(const T* p);
 template <class T>
 __device__ void store_shared(T* p, T value);
+// *p += value in one step, for all threads of the device or of the block; gives what was there.
+__device__ int atomic_add(int* p, int value);
+__device__ int atomic_add_shared(int* p, int value);
 
 // Lanes of `mask` meet; each gets `value` of lane (own lane ^ lane_mask), or of lane `source`. T
 // has 4 bytes. Lanes asked must be in the mask.

@@ -50,6 +50,8 @@ bool unregister_memory(const void* memory);
 // The live allocation that holds `address`; null when none does.
 Allocation* find_allocation(const void* address);
 std::vector<Allocation*> all_allocations();
+// Forgets which allocation an address was last found in; for when one goes.
+void forget_lookups();
 
 // Says where `address` lies among the allocations, freed ones too: "3 bytes past the end of device
 // allocation 7 (400 bytes)". False when it lies near none. Allocates nothing.

@@ -35,6 +35,8 @@ template <class T>
 __device__ __forceinline__ void store_shared(T* p, T value) {
   *p = value;
 }
+__device__ __forceinline__ int atomic_add(int* p, int value) { return atomicAdd(p, value); }
+__device__ __forceinline__ int atomic_add_shared(int* p, int value) { return atomicAdd(p, value); }
 
 template <class T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask, unsigned int mask) {

@@ -24,9 +24,11 @@ template <class T>
 __forceinline__ T load_once(const T* p) {
   return load(p);
 }
-// Not counted: threads may meet here without an order between them.
-inline void set_bits(uint32_t* p, uint32_t bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
-inline void store_for_host(uint64_t* p, uint64_t value) {
+__forceinline__ void set_bits(uint32_t* p, uint32_t bits) {
+  colibri_sim::count_access(Access::kGlobalAtomic, p, sizeof bits);
+  __atomic_fetch_or(p, bits, __ATOMIC_RELAXED);
+}
+__forceinline__ void store_for_host(uint64_t* p, uint64_t value) {
   colibri_sim::count_access(Access::kGlobalStore, p, sizeof value);
   __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
@@ -44,6 +46,14 @@ template <class T>
 __forceinline__ void store_shared(T* p, T value) {
   colibri_sim::count_access(Access::kSharedStore, p, sizeof(T));
   *p = value;
+}
+__forceinline__ int atomic_add(int* p, int value) {
+  colibri_sim::count_access(Access::kGlobalAtomic, p, sizeof(int));
+  return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+__forceinline__ int atomic_add_shared(int* p, int value) {
+  colibri_sim::count_access(Access::kSharedAtomic, p, sizeof(int));
+  return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
 }
 
 template <class T>

@@ -53,8 +53,16 @@ const unsigned char* meet_warp(unsigned int mask, const void* mine, size_t bytes
 inline constexpr size_t kMeetingBytes = 64;
 
 // Access to memory by the running thread, counted by kernel: the n-th access of a warp's lanes from
-// one place in the code counts as one instruction.
-enum class Access : unsigned char { kGlobalLoad, kGlobalStore, kSharedLoad, kSharedStore };
+// one place in the code counts as one instruction. Faults: memory that the device cannot touch, an
+// address that is no multiple of `bytes`, and (but for atomics) a race with another thread.
+enum class Access : unsigned char {
+  kGlobalLoad,
+  kGlobalStore,
+  kGlobalAtomic,
+  kSharedLoad,
+  kSharedStore,
+  kSharedAtomic,
+};
 void count_access(Access access, const void* address, size_t bytes);
 
 // Ends the kernel with cudaErrorLaunchFailure; the message names kernel, block and thread.
