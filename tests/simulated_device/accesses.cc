@@ -64,8 +64,9 @@ void check_shared(Access access, const void* address, size_t bytes) {
   if (offset >= 0 && static_cast<size_t>(offset) + bytes <= now.shared_bytes) return;
   const bool is_near = offset >= -(1 << 20) && offset < (1 << 20);
   if (is_near && find_allocation(address) == nullptr) {
-    refuse(access, bytes, "byte " + std::to_string(offset) + " of shared memory, which has " +
-                              std::to_string(now.shared_bytes));
+    refuse(access, bytes,
+           "byte " + std::to_string(offset) + " of shared memory, which has " +
+               std::to_string(now.shared_bytes));
   }
   refuse(access, bytes, address_text(address) + ", as if it were shared memory");
 }
@@ -75,8 +76,7 @@ bool may_touch(const Allocation& one) {
   if (one.kind != MemoryKind::kDevice) return one.kind == MemoryKind::kMapped;
   if (one.device == device) return true;
   const std::vector<bool>& peers = device_state(device).peers;
-  return static_cast<size_t>(one.device) < peers.size() &&
-         peers[static_cast<size_t>(one.device)];
+  return static_cast<size_t>(one.device) < peers.size() && peers[static_cast<size_t>(one.device)];
 }
 
 Allocation* check_global(Access access, const void* address, size_t bytes) {
@@ -88,8 +88,9 @@ Allocation* check_global(Access access, const void* address, size_t bytes) {
   }
   const auto* at = static_cast<const unsigned char*>(address);
   if (now.shared_bytes > 0 && at >= now.shared && at < now.shared + now.shared_bytes) {
-    refuse(access, bytes, "byte " + std::to_string(at - now.shared) +
-                                       " of shared memory, as if it were global memory");
+    refuse(access, bytes,
+           "byte " + std::to_string(at - now.shared) +
+               " of shared memory, as if it were global memory");
   }
   std::string where = address_text(address);
   if (one != nullptr && !may_touch(*one)) {
@@ -146,7 +147,8 @@ std::string thread_text(int thread) {
 
 bool describe_running_thread(char* text, size_t size) {
   const Execution& now = execution();
-  if (now.call == nullptr || now.thread < 0 || pthread_equal(now.host_thread, pthread_self()) == 0) {
+  if (now.call == nullptr || now.thread < 0 ||
+      pthread_equal(now.host_thread, pthread_self()) == 0) {
     return false;
   }
   const uint3 t = threadIdx, b = now.block;

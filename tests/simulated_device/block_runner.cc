@@ -11,8 +11,8 @@
 #include "counters.h"
 #include "execution.h"
 #include "memory.h"
-#include "random.h"
 #include "races.h"
+#include "random.h"
 #include "shared_memory.h"
 #include "warp_meetings.h"
 
@@ -89,20 +89,19 @@ void BlockRunner::prepare(uint3 block_idx) {
 
 // A fibre lives on from block to block: it runs the kernel's body, says so and waits.
 void BlockRunner::start(Fibre& fibre) {
-  fibre.own =
-      context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes),
-                     [this, &fibre](context::fiber&& caller) {
-                       fibre.caller = std::move(caller);
-                       for (;;) {
-                         try {
-                           execution().call->body();
-                         } catch (const KernelFault& fault) {
-                           fault_ = fault;
-                         }
-                         suspend(State::kDone);
-                       }
-                       return std::move(fibre.caller);
-                     });
+  fibre.own = context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes),
+                             [this, &fibre](context::fiber&& caller) {
+                               fibre.caller = std::move(caller);
+                               for (;;) {
+                                 try {
+                                   execution().call->body();
+                                 } catch (const KernelFault& fault) {
+                                   fault_ = fault;
+                                 }
+                                 suspend(State::kDone);
+                               }
+                               return std::move(fibre.caller);
+                             });
 }
 
 void BlockRunner::suspend(State state) {
@@ -162,9 +161,9 @@ void BlockRunner::check_barrier() {
   if (num_done_ == 0 || num_at_barrier_ == 0) return;
   for (int i = 0; i < execution().num_threads; ++i) {
     if (fibre(i).state != State::kAtBarrier) continue;
-    throw KernelFault(thread_text(i) + " waits at its __syncthreads number " +
-                      std::to_string(num_barriers_ + 1) + ", but " +
-                      short_thread_text(example_done_) + " has left the kernel without reaching it");
+    throw KernelFault(
+        thread_text(i) + " waits at its __syncthreads number " + std::to_string(num_barriers_ + 1) +
+        ", but " + short_thread_text(example_done_) + " has left the kernel without reaching it");
   }
 }
 
@@ -215,7 +214,8 @@ void BlockRunner::report_stuck() {
       meeting = thread_text(i) + " waits for " + meetings_.missing_text(i);
     }
   }
-  if (barrier.empty() || meeting.empty()) throw KernelFault(barrier + meeting + ": nobody can go on");
+  if (barrier.empty() || meeting.empty())
+    throw KernelFault(barrier + meeting + ": nobody can go on");
   throw KernelFault(meeting + ", while " + barrier);
 }
 

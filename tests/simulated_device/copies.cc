@@ -1,5 +1,5 @@
-// Copies and fills. Pinned memory is read and written when the copy runs; pageable memory is read at
-// the call, and a copy into it is waited for, as CUDA does.
+// Copies and fills. Pinned memory is read and written when the copy runs; pageable memory is read
+// at the call, and a copy into it is waited for, as CUDA does.
 #include <algorithm>
 #include <cstring>
 
@@ -50,7 +50,8 @@ bool find_side(const void* memory, size_t bytes, Side& side, const char* call_na
 }
 
 bool agrees(cudaMemcpyKind kind, const Copy& copy) {
-  const bool to_device = copy.to_side == Side::kDevice, from_device = copy.from_side == Side::kDevice;
+  const bool to_device = copy.to_side == Side::kDevice,
+             from_device = copy.from_side == Side::kDevice;
   switch (kind) {
     case cudaMemcpyHostToHost:
       return !to_device && !from_device;

@@ -33,9 +33,9 @@ struct Place {
 };
 
 struct WarpPlaces {
-  std::vector<Place> places;           // of all launches
-  std::vector<uint16_t> used;          // since the last flush
-  std::vector<uint16_t> table;         // hash of code -> place + 1; empty until first used
+  std::vector<Place> places;    // of all launches
+  std::vector<uint16_t> used;   // since the last flush
+  std::vector<uint16_t> table;  // hash of code -> place + 1; empty until first used
 };
 
 struct Counting {
@@ -169,20 +169,18 @@ void start_counting(const KernelCall& call) {
   const auto num_warps = static_cast<size_t>((execution().num_threads + kWarpSize - 1) / kWarpSize);
   if (all.warps.size() < num_warps) all.warps.resize(num_warps);
   for (WarpPlaces& warp : all.warps) {
-    if (!warp.used.empty() || warp.places.size() > kTableSize / 2) warp = {};  // left by a fault, or full
+    if (!warp.used.empty() || warp.places.size() > kTableSize / 2)
+      warp = {};  // left by a fault, or full
   }
 }
 
-void end_counting() {
-  counting().current = nullptr;
-}
+void end_counting() { counting().current = nullptr; }
 
 void count_one(Access access, const void* address, size_t bytes, const void* code,
                const Allocation* allocation) {
   const Execution& now = execution();
   const auto at = reinterpret_cast<uintptr_t>(address);
-  Place& place =
-      place_of(counting().warps[static_cast<size_t>(now.warp)], code, access, bytes);
+  Place& place = place_of(counting().warps[static_cast<size_t>(now.warp)], code, access, bytes);
   Instruction& one = instruction_of(place, now.lane);
   one.lanes |= 1u << now.lane;
   one.address[now.lane] = at;

@@ -159,8 +159,7 @@ cudaError_t launch_graph(CUgraphExec_st& exec, cudaStream_t handle) {
     }
   };
   if (exec.last_launch != nullptr && !exec.last_launch->is_done) {
-    push(*stream, {.name = "wait", .kind = Order::kWaitEvent},
-         nullptr);
+    push(*stream, {.name = "wait", .kind = Order::kWaitEvent}, nullptr);
     stream->queue.back().after.push_back(exec.last_launch);
   }
   return submit(handle, std::move(task), &exec.last_launch);

@@ -114,7 +114,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
     const KernelInfo& info = info_of(kernel);
     const cudaError_t refused = check_launch(config, info);
     if (refused != cudaSuccess) return refused;
-    KernelCall one{info.name, config.gridDim, config.blockDim, config.dynamicSmemBytes,
+    KernelCall one{info.name,       config.gridDim,  config.blockDim, config.dynamicSmemBytes,
                    std::move(body), current_device()};
     Task task{.name = info.name, .kind = Order::kEnqueueKernel};
     task.make = [one] { return work_of([one] { run_kernel(one, next_seed()); }); };

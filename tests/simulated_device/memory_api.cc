@@ -93,9 +93,8 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int flags) {
 cudaError_t cudaHostUnregister(void* memory) {
   const cudaError_t error = wait_for_device(current_device());
   if (error != cudaSuccess) return error;
-  return call([&] {
-    return unregister_memory(memory) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
-  });
+  return call(
+      [&] { return unregister_memory(memory) ? cudaSuccess : cudaErrorHostMemoryNotRegistered; });
 }
 // Stricter than CUDA with one address space: only memory that was asked for as mapped has a device
 // pointer, so that a kernel that reads pinned memory by mistake is found.

@@ -26,8 +26,8 @@ std::string place_text(const Place& place) {
 }
 
 [[noreturn]] void report(const Place& place, const std::string& other, const char* what) {
-  fail_thread("race: it " + std::string(place.is_write ? "writes " : "reads ") +
-              place_text(place) + ", which " + other + " " + what);
+  fail_thread("race: it " + std::string(place.is_write ? "writes " : "reads ") + place_text(place) +
+              ", which " + other + " " + what);
 }
 
 std::string thread_of_block(int thread, uint32_t tick) {
@@ -151,8 +151,8 @@ ShadowPage& page_of(std::vector<std::unique_ptr<ShadowPage>>& pages, size_t idx,
 
 void check_race(const void* address, size_t bytes, bool is_write, Allocation* allocation) {
   const Execution& now = execution();
-  const uintptr_t base = allocation == nullptr ? reinterpret_cast<uintptr_t>(now.shared)
-                                               : allocation->begin;
+  const uintptr_t base =
+      allocation == nullptr ? reinterpret_cast<uintptr_t>(now.shared) : allocation->begin;
   const size_t offset = reinterpret_cast<uintptr_t>(address) - base;
   const int shift = bytes >= 4 ? 2 : static_cast<int>(bytes) - 1;
   auto& pages = allocation == nullptr ? shared_shadow() : allocation->shadow;

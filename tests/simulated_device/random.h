@@ -9,9 +9,7 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du) {}
   // In [0, bound), bound below 2^32.
-  uint32_t below(uint32_t bound) {
-    return static_cast<uint32_t>((uint64_t{next()} * bound) >> 32);
-  }
+  uint32_t below(uint32_t bound) { return static_cast<uint32_t>((uint64_t{next()} * bound) >> 32); }
 
  private:
   // SplitMix64, its upper half.

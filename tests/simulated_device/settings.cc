@@ -11,8 +11,8 @@ namespace colibri_sim {
 namespace {
 
 [[noreturn]] void refuse(const char* name, std::string_view value, const char* want) {
-  std::fprintf(stderr, "simulated device: %s=%.*s; want %s\n", name,
-               static_cast<int>(value.size()), value.data(), want);
+  std::fprintf(stderr, "simulated device: %s=%.*s; want %s\n", name, static_cast<int>(value.size()),
+               value.data(), want);
   std::abort();
 }
 

@@ -16,8 +16,8 @@ constexpr size_t kAlignment = 128;
 
 unsigned char* arena() {
   static unsigned char* const memory = [] {
-    void* map = mmap(nullptr, kMostBytes + 2 * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-                     -1, 0);
+    void* map =
+        mmap(nullptr, kMostBytes + 2 * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) throw std::bad_alloc();
     auto* inner = static_cast<unsigned char*>(map) + kPageBytes;
     mprotect(inner, kMostBytes, PROT_READ | PROT_WRITE);

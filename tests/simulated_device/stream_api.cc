@@ -38,8 +38,7 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle) {
   log_order(Order::kRecordEvent, "", stream->number);
   if (stream->capture != nullptr) return record_in_capture(*event, *stream);
   event->capture = nullptr;
-  return submit(handle, {.name = "event", .kind = Order::kRecordEvent},
-                &event->reached);
+  return submit(handle, {.name = "event", .kind = Order::kRecordEvent}, &event->reached);
 }
 
 cudaError_t stream_waits(cudaStream_t handle, cudaEvent_t event) {
@@ -228,9 +227,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     in_host_function() = false;
   };
   return call([&] {
-    return submit(stream, {.name = "host function",
-                           .kind = Order::kEnqueueWork,
-                           .make = [run] { return work_of(run); }});
+    return submit(stream, {.name = "host function", .kind = Order::kEnqueueWork, .make = [run] {
+                             return work_of(run);
+                           }});
   });
 }
 

@@ -75,8 +75,7 @@ void push(CUstream_st& stream, Task task, CompletionPtr* completion) {
   for (const auto& other : registry().streams) {
     if (other.get() == &stream || other->device != stream.device) continue;
     const CUstream_st& blocking = stream.is_default ? *other : stream;
-    if ((other->is_default || stream.is_default) &&
-        (blocking.flags & cudaStreamNonBlocking) == 0) {
+    if ((other->is_default || stream.is_default) && (blocking.flags & cudaStreamNonBlocking) == 0) {
       if (CompletionPtr tail = tail_of(*other)) item.after.push_back(std::move(tail));
     }
   }

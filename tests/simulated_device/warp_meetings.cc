@@ -81,9 +81,8 @@ WarpMeetings::Meeting& WarpMeetings::join(Warp& warp, unsigned int mask, size_t 
   if (found != warp.open.end()) {
     if ((*found)->bytes == bytes) return **found;
     const int other = execution().warp * kWarpSize + first_lane((*found)->there);
-    fail_thread(std::string("is at ") + operation_of(bytes) + " while " +
-                short_thread_text(other) + ", which it meets, is at " +
-                operation_of((*found)->bytes));
+    fail_thread(std::string("is at ") + operation_of(bytes) + " while " + short_thread_text(other) +
+                ", which it meets, is at " + operation_of((*found)->bytes));
   }
   if (free_.empty()) {
     all_.push_back(std::make_unique<Meeting>());

@@ -47,8 +47,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int flags);
 cudaError_t cudaHostUnregister(void* memory);
-cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* host_pointer,
-                                     unsigned int flags);
+cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* host_pointer, unsigned int flags);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);

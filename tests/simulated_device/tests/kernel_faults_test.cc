@@ -157,9 +157,9 @@ TEST_F(KernelFaults, LaunchesThatAGpuRefuses) {
   EXPECT_EQ(run(leaves_before_barrier_kernel, grid(1, 1025)), cudaErrorInvalidConfiguration);
   EXPECT_EQ(run(leaves_before_barrier_kernel, grid(0, 1)), cudaErrorInvalidConfiguration);
   EXPECT_EQ(run(shared_kernel, grid(1, 1, nullptr, 49153), 0), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaFuncSetAttribute(shared_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 228 * 1024),
-            cudaErrorInvalidValue);
+  EXPECT_EQ(
+      cudaFuncSetAttribute(shared_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 * 1024),
+      cudaErrorInvalidValue);
   EXPECT_EQ(cudaFuncSetAttribute(shared_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536),
             cudaSuccess);
   EXPECT_EQ(run(shared_kernel, grid(1, 1, nullptr, 65536), 0), cudaSuccess);

@@ -70,8 +70,7 @@ class SimTest : public testing::Test {
   std::vector<T> host(const T* memory, size_t count) {
     std::vector<T> values(count);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(values.data(), memory, count * sizeof(T), cudaMemcpyDefault),
-              cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(values.data(), memory, count * sizeof(T), cudaMemcpyDefault), cudaSuccess);
     return values;
   }
   // The last fault; "" when there is none.
