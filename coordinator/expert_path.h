@@ -3,6 +3,8 @@
 // leaves the plan on the GPU.
 #pragma once
 
+#include <span>
+
 #include "base/deadline.h"
 #include "coordinator/batch.h"
 #include "coordinator/load_stats.h"
@@ -21,6 +23,10 @@ struct RoutedTokens {
 
   int64_t num_tokens() const { return batch->num_tokens(); }
 };
+
+// Fails with kInput naming layer and position if the router found a token's logits not finite
+// (ids [T, K] in host memory, -1 at such a token's front).
+void check_choice(const RoutedTokens& tokens, std::span<const int32_t> ids, int64_t top_k);
 
 // The result of choice (t, k) lies at data + offset[t * K + k].
 struct LocatedResults {

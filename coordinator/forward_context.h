@@ -23,11 +23,11 @@ struct ForwardContext {
   Device* device = nullptr;
   Ops* ops = nullptr;
   Stream* stream = nullptr;
-  DType activations = DType::kF32;    // as Backend's
-  int64_t max_tokens = 0;             // largest T of a step
-  Linear* linear = nullptr;           // Forward's own
-  StepInputs* inputs = nullptr;       // Forward's own
-  StageTimes* stages = nullptr;       // Forward's own
+  DType activations = DType::kF32;  // as Backend's
+  int64_t max_tokens = 0;           // largest T of a step
+  Linear* linear = nullptr;         // Forward's own
+  StepInputs* inputs = nullptr;     // Forward's own
+  StageTimes* stages = nullptr;     // Forward's own
 };
 
 // Memory for `count` floats where the operations read and write.

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "base/error.h"
 #include "base/uploaded_array.h"
 #include "coordinator/dispatch_plan.h"
 
@@ -30,7 +29,6 @@ class HostPath : public ExpertPath {
  private:
   bool is_on_host() const { return parts_.device->place() == Place::kHost; }
   Choice fetch(const RoutedTokens& tokens, Stream& stream);
-  void check_choice(const RoutedTokens& tokens, const Choice& chosen) const;
   void override_choice(const RoutedTokens& tokens, const Choice& chosen, Stream& stream);
 
   HostPathParts parts_;
@@ -55,17 +53,6 @@ Choice HostPath::fetch(const RoutedTokens& tokens, Stream& stream) {
   return {host_ids_, host_weights_};
 }
 
-void HostPath::check_choice(const RoutedTokens& tokens, const Choice& chosen) const {
-  for (int64_t t = 0; t < tokens.num_tokens(); ++t) {
-    if (chosen.ids[static_cast<size_t>(t * top_k_)] >= 0) continue;
-    fail(ErrorKind::kInput, "layer ", tokens.layer,
-         ": the router's logits for the token at position ",
-         tokens.batch->positions[static_cast<size_t>(t)],
-         " are not finite; the checkpoint's weights are damaged or not meant for this "
-         "configuration");
-  }
-}
-
 void HostPath::override_choice(const RoutedTokens& tokens, const Choice& chosen, Stream& stream) {
   parts_.routing->choose(tokens.layer, *tokens.batch, chosen.ids, chosen.weights);
   if (is_on_host()) return;
@@ -74,7 +61,7 @@ void HostPath::override_choice(const RoutedTokens& tokens, const Choice& chosen,
 
 void HostPath::begin(const RoutedTokens& tokens, const Deadline&, Stream& stream) {
   const Choice chosen = fetch(tokens, stream);
-  check_choice(tokens, chosen);
+  check_choice(tokens, chosen.ids, top_k_);
   if (parts_.routing != nullptr) override_choice(tokens, chosen, stream);
   if (parts_.observer != nullptr) {
     parts_.observer->on_routes(tokens.layer, *tokens.batch, chosen.ids, chosen.weights);

@@ -76,13 +76,14 @@ struct PackRows {
 };
 
 // A stable counting sort of pairs by slot: rows [0, *num_rows) of a message, or rows
-// [row_range[0], row_range[1]) of a plan (pair_begin may start
-// at any number, slot is indexed by it) become num_slots groups, some empty: group_begin
-// [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row (row_token[row] if that
-// is given), out_offset[i] = (pair - first pair) * hidden_size. Pairs past max_results, and pairs
-// of a slot outside [0, num_slots), are in no group and set their flag. The counts may come from
-// another rank: unless *num_rows is in [0, max_rows] and the first and last pair_begin in
-// [0, max_pairs], in order, all groups are empty and kFlagBadMessage is set. pair_row and
+// [row_range[0], row_range[1]) of a plan, counted from 0 there too, become num_slots groups, some
+// empty: group_begin [num_slots + 1]; within a group ascending pairs; pair_row[i] is the row
+// (row_token of the row if that is given), out_offset[i] = (pair - first pair) * hidden_size.
+// pair_begin and row_token are the message's or the plan's; pairs may start at any number, and slot
+// is indexed by it. Pairs past max_results, and pairs of a slot outside [0, num_slots), are in no
+// group and set their flag. The counts may come from another rank: unless the number of rows is in
+// [0, max_rows] and the first and last pair_begin in [0, max_pairs] (of a plan: no more than
+// max_pairs apart), in order, all groups are empty and kFlagBadMessage is set. pair_row and
 // out_offset [max_pairs]; what lies past the groups is left as it was.
 struct GroupPairs {
   const int32_t* num_rows = nullptr;
@@ -121,8 +122,8 @@ struct LocateResults {
 };
 
 // Writes `value` to a word that the host reads while the device works: how far a step has come. The
-// word lies in pinned (staging) memory, is aligned to 8 bytes, and is read as an atomic. What the
-// stream wrote before is visible to a host that has seen the value.
+// word lies in pinned memory that is mapped into the device, is aligned to 8 bytes, and is read as
+// an atomic. What the stream wrote before is visible to a host that has seen the value.
 struct MarkProgress {
   uint64_t* word = nullptr;
   uint64_t value = 0;

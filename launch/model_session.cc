@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "coordinator/device_path.h"
 #include "coordinator/exchange.h"
 #include "coordinator/host_path.h"
 #include "coordinator/kv_cache.h"
@@ -15,6 +16,7 @@
 #include "transport/collectives.h"
 #include "transport/control.h"
 #include "transport/row_batch.h"
+#include "worker/device_worker.h"
 #include "worker/worker.h"
 
 namespace colibri {
@@ -127,6 +129,9 @@ void ModelSession::open(const Prepare& prepare) {
   device_ = hooks_.make_device(*pool_);
   stream_ = device_->make_stream();
   ops_ = hooks_.make_ops(parse_isa(options_.isa));
+  if (hooks_.make_link && context_.transport != nullptr) {
+    link_ = hooks_.make_link(context_, *device_);
+  }
 }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
@@ -203,12 +208,7 @@ void ModelSession::make_coordinator() {
                      .self_exchange = options_.self_exchange});
   if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
   if (recorder_) c.observers.add(*recorder_);
-  c.path = make_host_path({.device = device_.get(),
-                           .config = &config,
-                           .placement = &*placement_,
-                           .exchange = c.exchange.get(),
-                           .routing = c.routing.get(),
-                           .observer = &c.observers});
+  make_path();
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
@@ -224,6 +224,34 @@ void ModelSession::make_coordinator() {
                     .max_context = max_context(),
                     .max_batch = batch,
                     .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
+}
+
+void ModelSession::make_path() {
+  const ModelConfig& config = checkpoint_->config();
+  Coordinator& c = *coordinator_;
+  if (!link_) {
+    c.path = make_host_path({.device = device_.get(),
+                             .config = &config,
+                             .placement = &*placement_,
+                             .exchange = c.exchange.get(),
+                             .routing = c.routing.get(),
+                             .observer = &c.observers});
+    return;
+  }
+  if (c.routing) {
+    fail(ErrorKind::kUnsupported,
+         "another choice of experts than the router's (--routing) is made on the host, where rows "
+         "that travel between devices have no plan; use --transport mpi");
+  }
+  c.path = make_device_path({.backend = backend(),
+                             .config = &config,
+                             .placement = &*placement_,
+                             .link = link_.get(),
+                             .transport = context_.transport,
+                             .local = shard_.get(),
+                             .observer = &c.observers,
+                             .row_dtype = row_dtype(),
+                             .max_tokens = max_step_tokens()});
 }
 
 int ModelSession::run(const Serve& serve) {
@@ -280,15 +308,17 @@ void ModelSession::stop_workers(int code, int64_t timeout_ms) {
 }
 
 int ModelSession::run_worker() {
-  Worker worker(*context_.transport, experts_for_host_rows(),
-                {.coordinators = {0},
-                 .row_dtype = row_dtype(),
-                 .hidden_size = checkpoint_->config().hidden_size,
-                 .num_layers = checkpoint_->config().num_layers,
-                 .max_rows = max_step_tokens(),
-                 .max_pairs = max_step_tokens() * shape_.top_k,
-                 .may_spin = may_spin()});
-  return worker.run(*stream_);
+  const WorkerOptions options{.coordinators = {0},
+                              .row_dtype = row_dtype(),
+                              .hidden_size = checkpoint_->config().hidden_size,
+                              .num_layers = checkpoint_->config().num_layers,
+                              .max_rows = max_step_tokens(),
+                              .max_pairs = max_step_tokens() * shape_.top_k,
+                              .may_spin = may_spin()};
+  if (link_) {
+    return DeviceWorker({backend(), link_.get(), context_.transport, shard_.get()}, options).run();
+  }
+  return Worker(*context_.transport, experts_for_host_rows(), options).run(*stream_);
 }
 
 const ExchangeTotals& ModelSession::exchange_totals() const {

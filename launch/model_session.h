@@ -17,6 +17,7 @@
 #include "launch/run_config.h"
 #include "model/checkpoint.h"
 #include "topology/placement.h"
+#include "transport/device_link.h"
 #include "worker/expert_shard.h"
 #include "worker/staged_experts.h"
 
@@ -41,6 +42,8 @@ struct Serving {
 struct SessionHooks {
   std::function<std::unique_ptr<Device>(ThreadPool&)> make_device = make_cpu_device;
   std::function<std::unique_ptr<Ops>(Isa)> make_ops = make_cpu_ops;
+  // Rows then travel between devices, planned there. Called on every rank of several.
+  std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;
   // Rank 0: another choice of experts than the router's.
   std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
 };
@@ -85,6 +88,7 @@ class ModelSession {
   void check_memory_plan() const;
   void load();
   void make_coordinator();
+  void make_path();
   int run_coordinator(const Serve& serve);
   int run_worker();
   void stop_workers(int exit_code, int64_t timeout_ms);
@@ -110,6 +114,7 @@ class ModelSession {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> ops_;
+  std::unique_ptr<DeviceLink> link_;  // null: rows travel through host memory
   std::unique_ptr<ExpertShard> shard_;
   std::unique_ptr<StagedExperts> staged_;    // the shard for rows in host memory; GPU only
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes

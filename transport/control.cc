@@ -30,6 +30,8 @@ size_t body_bytes_of(ControlKind kind) {
       return sizeof(LoadProgressBody);
     case ControlKind::kWorkerStats:
       return sizeof(WorkerStatsBody);
+    case ControlKind::kLayerRows:
+      return sizeof(LayerRowsBody);
   }
   return 0;
 }
@@ -64,6 +66,14 @@ void check_progress(const LoadProgressBody& progress, int from) {
   }
 }
 
+void check_layer_rows(const LayerRowsBody& rows, int from) {
+  if (rows.layer < 0) refuse(from, "layer", rows.layer, "0 or above");
+  if (rows.num_rows < 0) refuse(from, "num_rows", rows.num_rows, "0 or above");
+  if (rows.num_pairs < rows.num_rows) {
+    refuse(from, "num_pairs", rows.num_pairs, "at least num_rows, ", rows.num_rows);
+  }
+}
+
 void check_body(const ControlView& view, int from) {
   switch (view.kind()) {
     case ControlKind::kHello:
@@ -74,6 +84,8 @@ void check_body(const ControlView& view, int from) {
       return check_begin(view.as<BeginBody>(), from);
     case ControlKind::kLoadProgress:
       return check_progress(view.as<LoadProgressBody>(), from);
+    case ControlKind::kLayerRows:
+      return check_layer_rows(view.as<LayerRowsBody>(), from);
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:
@@ -110,7 +122,7 @@ ControlView parse_control(std::span<const std::byte> message, int from, uint32_t
     refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
   }
   const size_t body_bytes = body_bytes_of(header.kind);
-  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 8]");
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 9]");
   if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
   if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
   if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);

@@ -22,7 +22,7 @@
 namespace colibri {
 
 inline constexpr uint32_t kControlMagic = 0x43524c43;  // "CLRC"
-inline constexpr uint16_t kControlVersion = 1;
+inline constexpr uint16_t kControlVersion = 2;
 inline constexpr size_t kMaxControlBytes = 16384;
 
 enum class ControlKind : uint16_t {
@@ -34,6 +34,7 @@ enum class ControlKind : uint16_t {
   kPong = 6,
   kLoadProgress = 7,
   kWorkerStats = 8,
+  kLayerRows = 9,
 };
 
 struct ControlHeader {
@@ -122,6 +123,18 @@ struct WorkerStatsBody {
   uint64_t num_slots = 0;  // over all layers
 };
 static_assert(sizeof(WorkerStatsBody) == 72);
+
+// Coordinator -> worker, where rows travel between devices: a row message of these counts follows
+// (transport/row_batch.h), and as many results are awaited. 0 rows: an empty message both ways.
+struct LayerRowsBody {
+  static constexpr ControlKind kKind = ControlKind::kLayerRows;
+  uint64_t step = 0;
+  int32_t layer = 0;
+  int32_t num_rows = 0;
+  int32_t num_pairs = 0;
+  int32_t reserved = 0;
+};
+static_assert(sizeof(LayerRowsBody) == 24 && offsetof(LayerRowsBody, layer) == 8);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

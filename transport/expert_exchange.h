@@ -54,6 +54,29 @@ class LocalExperts {
   virtual void run(const LocalRows& rows, Stream& stream) = 0;
 };
 
+// The same for rows whose counts only the device knows; every array lies where the device computes.
+// Rows [0, *num_rows), or rows [row_range[0], row_range[1]) where num_rows is null, are rows
+// row_token[row] of `tokens` (row itself where that is null). The bounds size the work. Results:
+// one a pair, those past max_results dropped. Faults of the counts set bits of *flags
+// (kernels/exchange_ops.h).
+struct DeviceRows {
+  int layer = 0;
+  TokenRows tokens;
+  const int32_t* num_rows = nullptr;
+  const int32_t* row_range = nullptr;
+  const int32_t* row_token = nullptr;
+  const int32_t* pair_begin = nullptr;
+  const int32_t* slot = nullptr;
+  int64_t max_rows = 0, max_pairs = 0, max_results = 0;
+  float* out = nullptr;
+  uint32_t* flags = nullptr;
+};
+class DeviceExperts {
+ public:
+  virtual ~DeviceExperts() = default;
+  virtual void run(const DeviceRows& rows, Stream& stream) = 0;
+};
+
 // What finish() returns: result of pair p lies at data + offset[p] floats.
 struct ExpertResults {
   const float* data = nullptr;

@@ -1,5 +1,6 @@
 #include "worker/expert_shard.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -41,6 +42,7 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
     }
   }
   load_to_backend(checkpoint, loads, memory_.as<char>(), backend, options_.on_bytes);
+  lay_out_tables();
   options_.on_bytes = {};  // what it captured may end with the load
 }
 
@@ -61,6 +63,7 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
         const TensorRange range = checkpoint.range({role, layer, experts[slot]});
         MatrixView& view = matrix_of(slots[slot], role);
         view = {nullptr, kept_dtype(role, range.dtype, options_.formats), range.rows, range.cols};
+        weight_dtype_ = view.dtype;
         row_dtype_ = row_dtype_for(view.dtype, backend_.activations);
         loads.push_back({range, view.dtype, at});
         views.push_back(&view);
@@ -72,6 +75,29 @@ void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placeme
   for (size_t i = 0; i < loads.size(); ++i) {
     views[i]->data = memory_.as<char>() + loads[i].offset_bytes;
   }
+}
+
+void ExpertShard::lay_out_tables() {
+  std::vector<ExpertWeights> all;
+  size_t most_slots = 0;
+  for (const auto& slots : slots_) {
+    all.insert(all.end(), slots.begin(), slots.end());
+    most_slots = std::max(most_slots, slots.size());
+  }
+  if (all.empty()) return;
+  Device& device = *backend_.device;
+  slot_memory_ = Buffer(device, all.size() * sizeof(ExpertWeights));
+  device.copy(slot_memory_.data(), all.data(), slot_memory_.size_bytes(), *backend_.stream);
+  backend_.stream->synchronize();
+  const auto* at = slot_memory_.as<ExpertWeights>();
+  for (const auto& slots : slots_) {
+    slot_table_.push_back(at);
+    at += slots.size();
+  }
+  const auto pairs = static_cast<size_t>(options_.max_pairs);
+  slot_group_begin_ = Buffer(device, (most_slots + 1) * sizeof(int32_t));
+  slot_pair_row_ = Buffer(device, pairs * sizeof(int32_t));
+  slot_out_ = Buffer(device, pairs * sizeof(int64_t));
 }
 
 // A counting sort of the pairs by slot; only slots with rows become groups.
@@ -118,28 +144,64 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
     fail(ErrorKind::kInput, "rank ", options_.rank, ", layer ", rows.layer, ": ", num_pairs,
          " pairs in one message, want at most ", options_.max_pairs);
   }
-  check(rows.tokens.dtype == row_dtype_, "rows are ", to_string(rows.tokens.dtype),
-        ", this shard's experts take ", to_string(row_dtype_));
   group_by_slot(rows);
-  const void* data = rows.tokens.data;
-  backend_.ops->grouped_ffn(
-      {.x = row_dtype_ == DType::kF32 ? static_cast<const float*>(data) : nullptr,
-       .x_quantised = row_dtype_ == DType::kI8 ? data : nullptr,
-       .x_bf16 = row_dtype_ == DType::kBF16 ? static_cast<const uint16_t*>(data) : nullptr,
-       .experts = device_groups_.upload(groups_, stream),
-       .group_begin = device_group_begin_.upload(group_begin_, stream),
-       .pair_row = device_pair_row_.upload(pair_row_, stream),
-       .out_offset = device_out_offset_.upload(out_offset_, stream),
-       .out = rows.out,
-       .hidden = hidden_.as<float>(),
-       .hidden_quantised = hidden_quantised_.data(),
-       .weight_dtype = groups_.front().gate.dtype,
-       .num_pairs = num_pairs,
-       .num_groups = static_cast<int32_t>(groups_.size()),
-       .hidden_size = hidden_size_,
-       .width = width_,
-       .x_stride = hidden_size_},
-      stream);
+  run_groups(rows.tokens,
+             {.experts = device_groups_.upload(groups_, stream),
+              .group_begin = device_group_begin_.upload(group_begin_, stream),
+              .pair_row = device_pair_row_.upload(pair_row_, stream),
+              .out_offset = device_out_offset_.upload(out_offset_, stream),
+              .out = rows.out,
+              .num_pairs = num_pairs,
+              .num_groups = static_cast<int32_t>(groups_.size())},
+             stream);
+}
+
+void ExpertShard::run(const DeviceRows& rows, Stream& stream) {
+  const auto layer = static_cast<size_t>(rows.layer);
+  check(rows.layer >= 0 && layer < slots_.size() && rows.max_pairs <= options_.max_pairs, "layer ",
+        rows.layer, " with up to ", rows.max_pairs, " pairs, want at most ", options_.max_pairs);
+  if (rows.max_pairs == 0 || slots_[layer].empty()) return;
+  const auto num_slots = static_cast<int32_t>(slots_[layer].size());
+  backend_.ops->group_pairs({.num_rows = rows.num_rows,
+                             .row_range = rows.row_range,
+                             .pair_begin = rows.pair_begin,
+                             .slot = rows.slot,
+                             .row_token = rows.row_token,
+                             .group_begin = slot_group_begin_.as<int32_t>(),
+                             .pair_row = slot_pair_row_.as<int32_t>(),
+                             .out_offset = slot_out_.as<int64_t>(),
+                             .flags = rows.flags,
+                             .num_slots = num_slots,
+                             .max_rows = rows.max_rows,
+                             .max_pairs = rows.max_pairs,
+                             .max_results = rows.max_results,
+                             .hidden_size = hidden_size_},
+                            stream);
+  run_groups(rows.tokens,
+             {.experts = slot_table_[layer],
+              .group_begin = slot_group_begin_.as<int32_t>(),
+              .pair_row = slot_pair_row_.as<int32_t>(),
+              .out_offset = slot_out_.as<int64_t>(),
+              .out = rows.out,
+              .num_pairs = rows.max_results,
+              .num_groups = num_slots},
+             stream);
+}
+
+// Fills in what all calls share.
+void ExpertShard::run_groups(const TokenRows& tokens, GroupedFfn groups, Stream& stream) {
+  check(tokens.dtype == row_dtype_, "rows are ", to_string(tokens.dtype),
+        ", this shard's experts take ", to_string(row_dtype_));
+  if (row_dtype_ == DType::kF32) groups.x = static_cast<const float*>(tokens.data);
+  if (row_dtype_ == DType::kI8) groups.x_quantised = tokens.data;
+  if (row_dtype_ == DType::kBF16) groups.x_bf16 = static_cast<const uint16_t*>(tokens.data);
+  groups.hidden = hidden_.as<float>();
+  groups.hidden_quantised = hidden_quantised_.data();
+  groups.weight_dtype = weight_dtype_;
+  groups.hidden_size = hidden_size_;
+  groups.width = width_;
+  groups.x_stride = hidden_size_;
+  backend_.ops->grouped_ffn(groups, stream);
 }
 
 }  // namespace colibri

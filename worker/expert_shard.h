@@ -29,7 +29,7 @@ struct ShardOptions {
   ShardBytesRead on_bytes = [](uint64_t) {};
 };
 
-class ExpertShard : public LocalExperts {
+class ExpertShard : public LocalExperts, public DeviceExperts {
  public:
   // Takes the memory of all slots of `options.rank` where the backend computes, then reads them
   // with every thread of its pool. Errors: as Checkpoint::read; kEnvironment when memory ends.
@@ -40,6 +40,9 @@ class ExpertShard : public LocalExperts {
   // backend computes, the other arrays in host memory. Errors: kInput when a slot is not in this
   // rank's list of the layer, or when there are more than max_pairs pairs. One thread.
   void run(const LocalRows& rows, Stream& stream) override;
+  // The same without a look at the counts: nothing is checked on the host but the layer and the
+  // bound of the pairs.
+  void run(const DeviceRows& rows, Stream& stream) override;
 
   // The form of the rows that run() takes: quantised when the experts are. kF32 without experts.
   DType row_dtype() const { return row_dtype_; }
@@ -50,12 +53,14 @@ class ExpertShard : public LocalExperts {
  private:
   void lay_out(const Checkpoint& checkpoint, const Placement& placement,
                std::vector<MatrixLoad>& loads);
+  void lay_out_tables();
   void group_by_slot(const LocalRows& rows);
+  void run_groups(const TokenRows& tokens, GroupedFfn groups, Stream& stream);
 
   ShardOptions options_;
   Backend backend_;
   int64_t hidden_size_, width_, num_resident_ = 0;
-  DType row_dtype_ = DType::kF32;
+  DType row_dtype_ = DType::kF32, weight_dtype_ = DType::kF32;
   Buffer memory_;                                  // every matrix of every slot
   std::vector<std::vector<ExpertWeights>> slots_;  // [L][slot]
   // One call's plan; capacity is kept.
@@ -66,6 +71,10 @@ class ExpertShard : public LocalExperts {
   std::vector<ExpertWeights> groups_;
   std::vector<int32_t> group_begin_, next_, pair_row_;
   std::vector<int64_t> out_offset_;
+  // Of a call whose counts the device knows: one group a slot.
+  Buffer slot_memory_;                                  // [all slots] ExpertWeights
+  std::vector<const ExpertWeights*> slot_table_;        // [L] into it
+  Buffer slot_group_begin_, slot_pair_row_, slot_out_;  // [slots + 1], [max_pairs] twice
   UploadedArray<ExpertWeights> device_groups_;
   UploadedArray<int32_t> device_group_begin_, device_pair_row_;
   UploadedArray<int64_t> device_out_offset_;

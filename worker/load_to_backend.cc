@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/quantised.h"
+#include "base/staging_buffer.h"
 
 namespace colibri {
 namespace {
@@ -38,28 +39,21 @@ void pack(const MatrixLoad& load, char* matrix, const Backend& backend) {
 class Stretch {
  public:
   Stretch(const Backend& backend, size_t bytes)
-      : backend_(backend),
-        bytes_(bytes),
-        memory_(static_cast<char*>(backend.device->allocate_staging(bytes))),
-        copied_(backend.device->make_event()) {}
-  ~Stretch() { backend_.device->release_staging(memory_, bytes_); }
-  Stretch(const Stretch&) = delete;
-  Stretch& operator=(const Stretch&) = delete;
+      : backend_(backend), memory_(*backend.device, bytes), copied_(backend.device->make_event()) {}
 
   // The memory once the device has read what was in it.
   char* free_memory() {
     backend_.device->synchronize(*copied_);
-    return memory_;
+    return memory_.as<char>();
   }
   void send(char* to, size_t bytes) {
-    backend_.device->copy(to, memory_, bytes, *backend_.stream);
+    backend_.device->copy(to, memory_.as<char>(), bytes, *backend_.stream);
     backend_.device->record(*copied_, *backend_.stream);
   }
 
  private:
   const Backend& backend_;
-  size_t bytes_;
-  char* memory_;
+  StagingBuffer memory_;
   std::unique_ptr<Event> copied_;
 };
 

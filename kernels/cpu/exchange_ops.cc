@@ -37,11 +37,19 @@ void pack_message(const PackRows& a, int32_t rank, ThreadPool& pool) {
   });
 }
 
-bool counts_are_in_bounds(const GroupPairs& a) {
-  const int32_t num_rows = *a.num_rows;
+// Rows in the middle of a plan become rows from 0 on; their number.
+int32_t enter_rows(GroupPairs& a) {
+  if (a.row_range == nullptr) return *a.num_rows;
+  const int32_t first = a.row_range[0];
+  a.pair_begin += first;
+  if (a.row_token != nullptr) a.row_token += first;
+  return a.row_range[1] - first;
+}
+
+bool counts_are_in_bounds(const GroupPairs& a, int32_t num_rows) {
   if (num_rows < 0 || num_rows > a.max_rows) return false;
   const int32_t first = a.pair_begin[0], end = a.pair_begin[num_rows];
-  return first >= 0 && first <= end && end <= a.max_pairs;
+  return first >= 0 && first <= end && (a.row_range == nullptr ? end : end - first) <= a.max_pairs;
 }
 
 // Counts the first num_pairs pairs of each slot, one place to the right, for running sums.
@@ -82,13 +90,15 @@ void CpuOps::pack_rows(const PackRows& a, Stream& stream) {
   }
 }
 
-void CpuOps::group_pairs(const GroupPairs& a, Stream&) {
+void CpuOps::group_pairs(const GroupPairs& op, Stream&) {
+  GroupPairs a = op;
+  const int32_t num_rows = enter_rows(a);
   std::fill_n(a.group_begin, a.num_slots + 1, 0);
-  if (!counts_are_in_bounds(a)) {
+  if (!counts_are_in_bounds(a, num_rows)) {
     *a.flags |= kFlagBadMessage;
     return;
   }
-  const int64_t all_pairs = a.pair_begin[*a.num_rows] - a.pair_begin[0];
+  const int64_t all_pairs = a.pair_begin[num_rows] - a.pair_begin[0];
   if (all_pairs > a.max_results) *a.flags |= kFlagOverflow;
   const int64_t num_pairs = std::min(all_pairs, a.max_results);
   count_slots(a, num_pairs);

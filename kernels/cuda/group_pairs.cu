@@ -26,11 +26,20 @@ struct PairRange {
   uint32_t flags;
 };
 
-__device__ __forceinline__ PairRange pair_range(const GroupPairs& a) {
-  const int32_t num_rows = load(a.num_rows);
+// Rows in the middle of a plan become rows from 0 on; their number.
+__device__ __forceinline__ int32_t enter_rows(GroupPairs& a) {
+  if (a.row_range == nullptr) return load(a.num_rows);
+  const int32_t first = load(a.row_range);
+  a.pair_begin += first;
+  if (a.row_token != nullptr) a.row_token += first;
+  return load(a.row_range + 1) - first;
+}
+
+__device__ __forceinline__ PairRange pair_range(const GroupPairs& a, int32_t num_rows) {
   if (num_rows < 0 || num_rows > a.max_rows) return {0, 0, 0, kFlagBadMessage};
   const int32_t first = load(a.pair_begin), end = load(a.pair_begin + num_rows);
-  if (first < 0 || first > end || end > a.max_pairs) return {0, 0, 0, kFlagBadMessage};
+  const int32_t bounded = a.row_range == nullptr ? end : end - first;
+  if (first < 0 || first > end || bounded > a.max_pairs) return {0, 0, 0, kFlagBadMessage};
   if (end - first <= a.max_results) return {first, end - first, num_rows, 0};
   return {first, static_cast<int32_t>(a.max_results), num_rows, kFlagOverflow};
 }
@@ -104,7 +113,7 @@ __global__ void group_pairs_kernel(GroupPairs a) {
   const int warp = static_cast<int>(threadIdx.y), num_warps = static_cast<int>(blockDim.y);
   const bool leads = threadIdx.x == 0 && warp == 0;
   const auto own = static_cast<int32_t>(blockIdx.x);
-  const PairRange range = pair_range(a);
+  const PairRange range = pair_range(a, enter_rows(a));
   const int32_t stretch = (range.count + num_warps - 1) / num_warps;
   const int32_t begin = stretch * warp < range.count ? stretch * warp : range.count;
   const int32_t end = begin + stretch < range.count ? begin + stretch : range.count;

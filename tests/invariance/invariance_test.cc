@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/ops.h"
+#include "tests/support/local_device_link.h"
 #include "tests/support/model_files.h"
 #include "tests/support/random_model.h"
 #include "tests/support/run_model.h"
@@ -23,12 +24,13 @@ struct Point {
   std::string placement = "contiguous";
   bool with_mates = false, self_exchange = false;
   std::string isa = "auto";
+  bool device_rows = false;  // planned where the operations run, rows from memory to memory
 };
 
 std::string name_of(const Point& p) {
   return std::to_string(p.ranks) + " ranks, " + std::to_string(p.threads) + " threads, chunk " +
          std::to_string(p.chunk) + ", " + p.placement + (p.with_mates ? ", with mates" : "") +
-         (p.self_exchange ? ", self-exchange" : "") + ", " + p.isa;
+         (p.self_exchange ? ", self-exchange" : "") + (p.device_rows ? ", device rows" : "") + ", " + p.isa;
 }
 
 std::vector<int32_t> prompt_of(int length, int64_t vocab, int step) {
@@ -72,6 +74,12 @@ std::vector<std::vector<float>> logits_at(const Subject& subject, const Point& p
   }
   run.max_tokens = subject.max_tokens;
   run.score_prompt = true;
+  LocalDeviceFabric fabric(point.ranks);
+  if (point.device_rows) {
+    run.hooks.make_link = [&](RankContext& context, Device& device) {
+      return fabric.link(context.rank, device);
+    };
+  }
   return run_model(run).logits;
 }
 
@@ -144,6 +152,8 @@ std::vector<Point> other_ways() {
   }
   points.push_back({1, 1, 64, "contiguous", false, true});
   points.push_back({3, 1, 7, "random:2", true, true});
+  points.push_back({2, 1, kWholePrompt, "contiguous", false, false, "auto", true});
+  points.push_back({5, 1, 7, "random:3", true, false, "auto", true});
   return points;
 }
 

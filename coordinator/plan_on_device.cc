@@ -1,0 +1,74 @@
+#include "coordinator/plan_on_device.h"
+
+#include <algorithm>
+
+namespace colibri {
+namespace {
+
+template <class T>
+Buffer uploaded(const std::vector<T>& values, const Backend& backend) {
+  Buffer memory(*backend.device, values.size() * sizeof(T));
+  backend.device->copy(memory.data(), values.data(), memory.size_bytes(), *backend.stream);
+  backend.stream->synchronize();
+  return memory;
+}
+
+template <class T>
+Buffer room_for(int64_t count, const Backend& backend) {
+  return Buffer(*backend.device, static_cast<size_t>(count) * sizeof(T));
+}
+
+}  // namespace
+
+PlanOnDevice::PlanOnDevice(const Placement& placement, const Backend& backend, const Limits& limits)
+    : backend_(backend),
+      limits_(limits),
+      num_ranks_(placement.num_ranks()),
+      max_rows_(limits.max_tokens * std::min<int64_t>(limits.top_k, num_ranks_)) {
+  upload_tables(placement);
+  const int64_t choices = limits.max_tokens * limits.top_k;
+  counts_ = room_for<int32_t>(2 * (num_ranks_ + 1) + 1, backend);
+  row_token_ = room_for<int32_t>(max_rows_, backend);
+  pair_begin_ = room_for<int32_t>(max_rows_ + 1, backend);
+  slot_ = room_for<int32_t>(choices, backend);
+  pair_of_choice_ = room_for<int32_t>(choices, backend);
+}
+
+void PlanOnDevice::upload_tables(const Placement& placement) {
+  std::vector<int32_t> slot_begin;
+  std::vector<ExpertSlot> slots;
+  for (int layer = 0; layer < placement.num_layers(); ++layer) {
+    tables_.push_back({slot_begin.size(), slots.size()});
+    const size_t first = slots.size();
+    const int32_t experts = placement.has_experts(layer) ? placement.num_experts() : 0;
+    for (int32_t expert = 0; expert < experts; ++expert) {
+      slot_begin.push_back(static_cast<int32_t>(slots.size() - first));
+      for (const SlotRef& ref : placement.slots_of(layer, expert)) {
+        slots.push_back({ref.rank, ref.slot});
+      }
+    }
+    slot_begin.push_back(static_cast<int32_t>(slots.size() - first));
+  }
+  slot_begin_ = uploaded(slot_begin, backend_);
+  slots_ = uploaded(slots, backend_);
+}
+
+void PlanOnDevice::make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream) {
+  const Table& table = tables_[static_cast<size_t>(layer)];
+  backend_.ops->plan_dispatch({.expert_ids = expert_ids,
+                               .slot_begin = slot_begin_.as<int32_t>() + table.slot_begin,
+                               .slots = slots_.as<ExpertSlot>() + table.slots,
+                               .row_begin = counts_.as<int32_t>(),
+                               .row_token = row_token_.as<int32_t>(),
+                               .pair_begin = pair_begin_.as<int32_t>(),
+                               .slot = slot_.as<int32_t>(),
+                               .pair_of_choice = pair_of_choice_.as<int32_t>(),
+                               .rank_pair_begin = counts_.as<int32_t>() + num_ranks_ + 1,
+                               .flags = flags(),
+                               .num_tokens = num_tokens,
+                               .top_k = limits_.top_k,
+                               .num_ranks = num_ranks_},
+                              stream);
+}
+
+}  // namespace colibri

@@ -1,0 +1,51 @@
+// The dispatch plan where the operations write it, and the tables it is made from.
+#pragma once
+
+#include <vector>
+
+#include "base/buffer.h"
+#include "kernels/backend.h"
+#include "topology/placement.h"
+
+namespace colibri {
+
+class PlanOnDevice {
+ public:
+  // Uploads the slots of all layers; takes room for plans of max_tokens tokens.
+  struct Limits {
+    int64_t max_tokens = 0, top_k = 0;
+  };
+  PlanOnDevice(const Placement& placement, const Backend& backend, const Limits& limits);
+
+  // Enqueues the plan of expert_ids [T, K] in `layer`.
+  void make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream);
+
+  // As PlanDispatch's. The counts of one plan, row_begin, rank_pair_begin and the flags, lie next
+  // to each other, so that one copy brings them: [R + 1], [R + 1], [1].
+  const int32_t* row_begin() const { return counts_.as<int32_t>(); }
+  const int32_t* rank_pair_begin() const { return row_begin() + num_ranks_ + 1; }
+  uint32_t* flags() { return counts_.as<uint32_t>() + 2 * (num_ranks_ + 1); }
+  const void* counts() const { return counts_.data(); }
+  size_t counts_bytes() const { return counts_.size_bytes(); }
+  const int32_t* row_token() const { return row_token_.as<int32_t>(); }
+  const int32_t* pair_begin() const { return pair_begin_.as<int32_t>(); }
+  const int32_t* slot() const { return slot_.as<int32_t>(); }
+  const int32_t* pair_of_choice() const { return pair_of_choice_.as<int32_t>(); }
+  int64_t max_rows() const { return max_rows_; }  // of all ranks together
+
+ private:
+  void upload_tables(const Placement& placement);
+
+  struct Table {
+    size_t slot_begin = 0, slots = 0;  // where a layer's tables begin
+  };
+  Backend backend_;
+  Limits limits_;
+  int32_t num_ranks_;
+  int64_t max_rows_;
+  std::vector<Table> tables_;  // [L]
+  Buffer slot_begin_, slots_;  // all layers
+  Buffer counts_, row_token_, pair_begin_, slot_, pair_of_choice_;
+};
+
+}  // namespace colibri

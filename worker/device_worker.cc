@@ -1,0 +1,131 @@
+#include "worker/device_worker.h"
+
+#include <cstring>
+
+#include "base/backoff.h"
+#include "base/error.h"
+#include "kernels/exchange_ops.h"
+#include "transport/row_batch.h"
+
+namespace colibri {
+namespace {
+
+constexpr int64_t kStatsTimeoutMs = 5000;
+
+size_t rows_capacity(const WorkerOptions& options) {
+  return row_message_layout(options.max_rows, options.max_pairs,
+                            token_row_bytes(options.row_dtype, options.hidden_size))
+      .total_bytes;
+}
+
+size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
+  return static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
+}
+
+}  // namespace
+
+DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& options)
+    : parts_(parts),
+      options_(options),
+      coordinator_(options.coordinators.at(0)),
+      rows_(*parts.backend.device, rows_capacity(options)),
+      results_(*parts.backend.device, results_bytes(options, options.max_pairs)),
+      flags_(*parts.backend.device, sizeof(uint32_t)),
+      host_flags_(*parts.backend.device, sizeof(uint32_t)),
+      control_(kMaxControlBytes) {}
+
+void DeviceWorker::post_control() {
+  const RecvOp recv{coordinator_, Channel::kControl, control_.data(), control_.size_bytes()};
+  control_pending_ = parts_.transport->post({{}, {&recv, 1}}, nullptr);
+}
+
+int DeviceWorker::run() {
+  Transport& transport = *parts_.transport;
+  Backoff backoff(options_.may_spin);
+  post_control();
+  for (;;) {
+    if (!transport.test(control_pending_)) {
+      backoff.pause();
+      continue;
+    }
+    backoff.reset();
+    const size_t bytes = transport.take_received_bytes(control_pending_).at(0);
+    const ControlView command =
+        parse_control({control_.as<std::byte>(), bytes}, coordinator_, transport.epoch());
+    if (command.kind() == ControlKind::kStop) {
+      const auto stop = command.as<StopBody>();
+      send_stats();
+      return stop.exit_code;
+    }
+    if (command.kind() != ControlKind::kLayerRows) {
+      fail(ErrorKind::kInput, "rank ", coordinator_, " sent a control message of kind ",
+           static_cast<int>(command.kind()), " to a worker, want counts or stop");
+    }
+    const auto rows = command.as<LayerRowsBody>();
+    post_control();
+    serve(rows);
+  }
+}
+
+void DeviceWorker::serve(const LayerRowsBody& rows) {
+  if (rows.num_rows > options_.max_rows || rows.num_pairs > options_.max_pairs ||
+      rows.layer >= options_.num_layers) {
+    fail(ErrorKind::kInput, "rank ", coordinator_, " announced ", rows.num_rows, " rows and ",
+         rows.num_pairs, " pairs of layer ", rows.layer, ", want at most ", options_.max_rows,
+         " and ", options_.max_pairs, " of ", options_.num_layers, " layers");
+  }
+  const int64_t row_bytes = token_row_bytes(options_.row_dtype, options_.hidden_size);
+  const RowMessageLayout layout = row_message_layout(rows.num_rows, rows.num_pairs, row_bytes);
+  Stream& stream = *parts_.backend.stream;
+  auto* message = rows_.as<char>();
+  const DeviceRecv recv{coordinator_, message, rows.num_rows == 0 ? 0 : layout.total_bytes};
+  parts_.link->post({}, {&recv, 1}, stream);
+  const auto at = [&](size_t offset) { return reinterpret_cast<const int32_t*>(message + offset); };
+  if (rows.num_rows > 0) {
+    parts_.experts->run(
+        DeviceRows{.layer = rows.layer,
+                   .tokens = {message + layout.payload, options_.row_dtype, options_.hidden_size},
+                   .num_rows = at(offsetof(RowHeader, num_rows)),
+                   .pair_begin = at(layout.pair_begin),
+                   .slot = at(layout.slots),
+                   .max_rows = rows.num_rows,
+                   .max_pairs = rows.num_pairs,
+                   .max_results = rows.num_pairs,
+                   .out = results_.as<float>(),
+                   .flags = flags_.as<uint32_t>()},
+        stream);
+  }
+  const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, rows.num_pairs)};
+  parts_.link->post({&send, 1}, {}, stream);
+  parts_.backend.device->copy(host_flags_.as<char>(), flags_.data(), sizeof(uint32_t), stream);
+  parts_.link->wait(stream, Deadline::never(), "layer " + std::to_string(rows.layer));
+  check_flags(rows);
+  totals_.num_rows += static_cast<uint64_t>(rows.num_rows);
+  totals_.num_pairs += static_cast<uint64_t>(rows.num_pairs);
+  ++totals_.num_messages;
+}
+
+void DeviceWorker::check_flags(const LayerRowsBody& rows) const {
+  const uint32_t flags = *host_flags_.as<uint32_t>();
+  if (flags == 0) return;
+  fail(ErrorKind::kInput, "rank ", coordinator_, ", layer ", rows.layer,
+       (flags & kFlagBadSlot) != 0 ? ": a row asks for a slot that this rank does not have"
+                                   : ": the row message's counts are not those announced",
+       "; do all ranks use the same placement?");
+}
+
+void DeviceWorker::send_stats() {
+  Transport& transport = *parts_.transport;
+  const std::vector<std::byte> message =
+      encode_control(transport.rank(), transport.epoch(),
+                     WorkerStatsBody{.num_messages = totals_.num_messages,
+                                     .num_rows = totals_.num_rows,
+                                     .num_pairs = totals_.num_pairs,
+                                     .compute_ns = totals_.compute_ns});
+  std::memcpy(control_.data(), message.data(), message.size());
+  const SendOp send{coordinator_, Channel::kControl, control_.data(), message.size()};
+  const Pending pending = transport.post({{&send, 1}, {}}, nullptr);
+  transport.wait({&pending, 1}, Deadline::after_ms(kStatsTimeoutMs), "sending statistics");
+}
+
+}  // namespace colibri

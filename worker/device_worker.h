@@ -1,0 +1,51 @@
+// A worker's loop where rows travel between devices: counts arrive in host memory, the row message
+// goes straight into the device's, the shard runs it there, results go straight back.
+#pragma once
+
+#include <memory>
+
+#include "base/staging_buffer.h"
+#include "kernels/backend.h"
+#include "transport/control.h"
+#include "transport/device_link.h"
+#include "transport/expert_exchange.h"
+#include "transport/transport.h"
+#include "worker/worker.h"
+
+namespace colibri {
+
+// All outlive the worker.
+struct DeviceWorkerParts {
+  Backend backend;
+  DeviceLink* link = nullptr;
+  Transport* transport = nullptr;  // for counts and commands
+  DeviceExperts* experts = nullptr;
+};
+
+class DeviceWorker {
+ public:
+  // Serves one coordinator, the first of options.coordinators. Takes its buffers once.
+  DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& options);
+
+  // Serves until the coordinator has stopped; returns the exit code that it asked for. Errors:
+  // kRankLost when the coordinator dies; kInput for counts or a message that do not fit; those of
+  // DeviceLink::wait.
+  int run();
+
+ private:
+  void post_control();
+  void serve(const LayerRowsBody& rows);
+  void check_flags(const LayerRowsBody& rows) const;
+  void send_stats();
+
+  DeviceWorkerParts parts_;
+  WorkerOptions options_;
+  int coordinator_;
+  Buffer rows_, results_, flags_;
+  StagingBuffer host_flags_;
+  Buffer control_;
+  Pending control_pending_;
+  WorkerTotals totals_;
+};
+
+}  // namespace colibri
