@@ -80,6 +80,19 @@ TEST(CudaGroupPairs, HasTheCpusGroupsForEveryNumberOfTokensAndSlots) {
   }
 }
 
+TEST(CudaGroupPairs, GroupsRangesOfAPlanAsTheCpu) {
+  Sides sides;
+  const Plan plan = plan_of(random_choices(45, 4, 4, 6));
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    GroupCase one = range_of(plan, rank, 9);
+    EXPECT_EQ(group(sides.cuda, one), group(sides.cpu, one)) << rank;
+    one.row_token.clear();
+    EXPECT_EQ(group(sides.cuda, one), group(sides.cpu, one)) << rank;
+    one.max_rows = one.num_rows - 1;
+    EXPECT_EQ(group(sides.cuda, one).flags, kFlagBadMessage) << rank;
+  }
+}
+
 TEST(CudaGroupPairs, TakesAllPairsOnOneSlot) {
   Sides sides;
   Choices choices = random_choices(900, 3, 1, 1);

@@ -190,6 +190,18 @@ TEST(GroupPairs, IsAStableSortBySlot) {
   }
 }
 
+TEST(GroupPairs, ARangeOfAPlanIsGroupedAsItsRowsAlone) {
+  Host host;
+  const Plan plan = plan_of(random_choices(23, 4, 3, 6));
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    GroupCase alone = rows_of(plan, rank, 9), range = range_of(plan, rank, 9);
+    EXPECT_EQ(group(host.side, range), group(host.side, alone));
+    alone.row_token.clear();
+    range.row_token.clear();
+    EXPECT_EQ(group(host.side, range), group(host.side, alone));
+  }
+}
+
 TEST(GroupPairs, HandExample) {
   Host host;
   // Rows of pairs 5 6 | 7 with slots 2 0 | 2, tokens 8 and 9.

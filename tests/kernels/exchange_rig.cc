@@ -147,15 +147,26 @@ GroupCase rows_of(const Plan& plan, int32_t rank, int32_t num_slots) {
   return one;
 }
 
+GroupCase range_of(const Plan& plan, int32_t rank, int32_t num_slots) {
+  GroupCase one = rows_of(plan, rank, num_slots);
+  const auto first = plan.row_begin.begin() + rank;
+  one.row_range = {first[0], first[1]};
+  one.pair_begin = plan.pair_begin;
+  one.row_token = plan.row_token;
+  return one;
+}
+
 Groups group(const Side& side, const GroupCase& one) {
   const auto room = static_cast<size_t>(one.max_pairs);
   Uploaded<int32_t> num_rows(side, {one.num_rows}), pair_begin(side, one.pair_begin),
-      slot(side, one.slot), row_token(side, one.row_token),
+      slot(side, one.slot), row_token(side, one.row_token), row_range(side, one.row_range),
       group_begin(side, Ints(static_cast<size_t>(one.num_slots) + 1, kUntouched)),
       pair_row(side, Ints(room, kUntouched));
   Uploaded<int64_t> out_offset(side, std::vector<int64_t>(room, kUntouched));
   Uploaded<uint32_t> flags(side, {0});
-  side.ops.group_pairs({.num_rows = num_rows.data(),
+  const bool of_plan = !one.row_range.empty();
+  side.ops.group_pairs({.num_rows = of_plan ? nullptr : num_rows.data(),
+                        .row_range = of_plan ? row_range.data() : nullptr,
                         .pair_begin = pair_begin.data(),
                         .slot = slot.data(),
                         .row_token = one.row_token.empty() ? nullptr : row_token.data(),

@@ -56,12 +56,14 @@ struct GroupCase {
   int32_t num_rows = 0;
   Ints pair_begin, slot;
   Ints row_token = {};  // none: null
+  Ints row_range = {};  // none: rows [0, num_rows)
   int32_t num_slots = 0;
   int64_t max_rows = 0, max_pairs = 0, max_results = 0;
   int64_t hidden_size = 3;
 };
-// The rows of one rank, within bounds that they reach.
+// The rows of one rank, within bounds that they reach: cut out, or as a range of the whole plan.
 GroupCase rows_of(const Plan& plan, int32_t rank, int32_t num_slots);
+GroupCase range_of(const Plan& plan, int32_t rank, int32_t num_slots);
 struct Groups {
   Ints group_begin, pair_row;
   std::vector<int64_t> out_offset;
