@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/dtype.h"
 #include "base/quantised.h"
 #include "kernels/cuda/packing.h"
 
@@ -115,11 +116,11 @@ struct FfnIndex {
     for (const int32_t rows : c.group_rows) begin.push_back(begin.back() + rows);
     const int32_t pairs = begin.back();
     for (int32_t p = 0; p < pairs; ++p) {
-      row.push_back((p * 7 + 3) % num_rows(pairs));
+      row.push_back((p * 7 + 3) % kNumRows);
       offset.push_back((pairs - 1 - p) * c.hidden_size);
     }
   }
-  static int32_t num_rows(int32_t pairs) { return pairs / 2 + 1; }
+  static constexpr int32_t kNumRows = 67;
   int64_t pairs() const { return begin.back(); }
   std::vector<int32_t> begin, row;
   std::vector<int64_t> offset;
@@ -150,9 +151,9 @@ std::vector<FfnMatrices> matrices_of(const FfnCase& c) {
   return all;
 }
 
-TestRows ffn_rows(CudaRig& rig, const FfnCase& c, Rows rows, const FfnIndex& index) {
+TestRows ffn_rows(CudaRig& rig, const FfnCase& c, Rows rows) {
   return make_rows(rig, rows,
-                   {.num_rows = FfnIndex::num_rows(static_cast<int32_t>(index.pairs())),
+                   {.num_rows = FfnIndex::kNumRows,
                     .width = c.hidden_size,
                     .x_stride = c.hidden_size + c.x_padding});
 }
@@ -214,7 +215,7 @@ std::vector<float> cpu_ffn(const FfnCase& c, Rows rows) {
   CudaRig rig;
   const FfnIndex index(c);
   const auto matrices = matrices_of(c);
-  TestRows x = ffn_rows(rig, c, rows, index);
+  TestRows x = ffn_rows(rig, c, rows);
   std::vector<ExpertWeights> experts;
   for (const FfnMatrices& m : matrices) {
     experts.push_back({m.gate.host_view(), m.up.host_view(), m.down.host_view()});
@@ -240,7 +241,7 @@ std::vector<float> cpu_ffn(const FfnCase& c, Rows rows) {
 std::vector<float> cuda_ffn(const FfnCase& c, Rows rows) {
   CudaRig rig;
   const FfnIndex index(c);
-  TestRows x = ffn_rows(rig, c, rows, index);
+  TestRows x = ffn_rows(rig, c, rows);
   std::vector<std::unique_ptr<DeviceArray<unsigned char>>> memory;
   std::vector<ExpertWeights> host_experts;
   const auto upload = [&](const TestMatrix& m) {
@@ -271,6 +272,70 @@ std::vector<float> cuda_ffn(const FfnCase& c, Rows rows) {
   op.hidden_quantised = hidden_quantised.data();
   rig.cuda->grouped_ffn(op, *rig.stream);
   return out.host();
+}
+
+namespace {
+
+std::vector<double> widened(const std::vector<uint16_t>& values) {
+  std::vector<double> out;
+  for (const uint16_t value : values) out.push_back(static_cast<double>(bf16_to_float(value)));
+  return out;
+}
+std::vector<double> widened(const TestMatrix& m) {
+  std::vector<uint16_t> values(m.host.size() / 2);
+  std::memcpy(values.data(), m.host.data(), m.host.size());
+  return widened(values);
+}
+double dot(const double* a, const double* b, int64_t count) {
+  return std::inner_product(a, a + count, b, 0.0);
+}
+
+}  // namespace
+
+std::vector<float> exact_matmul(const ProductCase& c) {
+  CudaRig rig;
+  const auto x = widened(make_rows(rig, Rows::kBf16, row_shape(c)).bf16);
+  const auto weight = widened(TestMatrix(c.dtype, c.outputs, c.width, 3));
+  const std::vector<float> bias = bias_of(c);
+  std::vector<float> out(static_cast<size_t>(c.tokens * (c.outputs + c.out_padding)), kUntouched);
+  for (int64_t t = 0; t < c.tokens; ++t) {
+    for (int64_t n = 0; n < c.outputs; ++n) {
+      const double sum = dot(&x[static_cast<size_t>(t * c.width)],
+                             &weight[static_cast<size_t>(n * c.width)], c.width);
+      const double shift = c.has_bias ? static_cast<double>(bias[static_cast<size_t>(n)]) : 0.0;
+      out[static_cast<size_t>(t * (c.outputs + c.out_padding) + n)] =
+          static_cast<float>(sum + shift);
+    }
+  }
+  return out;
+}
+
+std::vector<float> exact_ffn(const FfnCase& c) {
+  CudaRig rig;
+  const FfnIndex index(c);
+  const auto x = widened(ffn_rows(rig, c, Rows::kBf16).bf16);
+  std::vector<float> out(static_cast<size_t>(index.pairs() * c.hidden_size));
+  for (size_t g = 0; g < c.group_rows.size(); ++g) {
+    const FfnMatrices m(c, static_cast<uint32_t>(100 + 3 * g));
+    const auto gate = widened(m.gate), up = widened(m.up), down = widened(m.down);
+    for (auto p = static_cast<size_t>(index.begin[g]); p < static_cast<size_t>(index.begin[g + 1]);
+         ++p) {
+      const double* row = &x[static_cast<size_t>(index.row[p] * c.hidden_size)];
+      std::vector<double> hidden;
+      for (int64_t i = 0; i < c.width; ++i) {
+        const auto at = static_cast<size_t>(i * c.hidden_size);
+        const double a = dot(row, &gate[at], c.hidden_size);
+        const double value = a / (1 + std::exp(-a)) * dot(row, &up[at], c.hidden_size);
+        const uint16_t rounded = float_to_bf16(static_cast<float>(value));
+        hidden.push_back(static_cast<double>(bf16_to_float(rounded)));
+      }
+      for (int64_t n = 0; n < c.hidden_size; ++n) {
+        out[static_cast<size_t>(index.offset[p] + n)] = static_cast<float>(
+            dot(hidden.data(), &down[static_cast<size_t>(n * c.width)], c.width));
+      }
+    }
+  }
+  return out;
 }
 
 double relative_rms(const std::vector<float>& got, const std::vector<float>& want) {

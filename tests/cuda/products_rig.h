@@ -29,7 +29,7 @@ struct ProductCase {
   bool has_bias = false;
 };
 
-// The GPU's matmul; the rows past `tokens` of a fixed set of numbers never matter.
+// The GPU's matmul. Row t is the same numbers whatever `tokens` is.
 std::vector<float> cuda_matmul(const ProductCase& c, Rows rows);
 // The CPU's, f32 or quantised rows only.
 std::vector<float> cpu_matmul(const ProductCase& c, Rows rows);
@@ -49,9 +49,13 @@ struct FfnCase {
   int64_t x_padding = 0;
   int64_t unknown_pairs = 0;  // num_pairs is so much more than there are
 };
-// The results of all pairs one after the other.
+// The results of all pairs, the last pair's first. Pair p has the same row whatever the groups are.
 std::vector<float> cuda_ffn(const FfnCase& c, Rows rows);
 std::vector<float> cpu_ffn(const FfnCase& c, Rows rows);
+
+// The same for bf16 rows and weights with every sum in f64, hidden values rounded to bf16.
+std::vector<float> exact_matmul(const ProductCase& c);
+std::vector<float> exact_ffn(const FfnCase& c);
 
 // Relative root mean square of got - want.
 double relative_rms(const std::vector<float>& got, const std::vector<float>& want);
