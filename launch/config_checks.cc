@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "launch/device_choice.h"
 
 namespace colibri {
 namespace {
@@ -40,10 +41,9 @@ void check_common(const CommonOptions& o) {
   check_range("--max-batch", o.max_batch, 0, 1 << 16);
   check_range("--step-timeout", o.step_timeout_s, 1, 86400);
   check_range("--start-timeout", o.start_timeout_s, 1, 86400);
-  if (o.device != "cpu") {
-    const bool known = o.device == "cuda" || o.device.rfind("cuda:", 0) == 0;
-    fail(known ? ErrorKind::kUnsupported : ErrorKind::kInput, "--device is '", o.device,
-         known ? "': the CUDA backend is not part of this version; want cpu" : "', want cpu");
+  if (parse_device(o.device).ordinal >= 0 && o.ranks > 1) {
+    fail(ErrorKind::kInput, "--device ", o.device, " is one GPU and --ranks ", o.ranks,
+         " wants one for each rank; want --device cuda");
   }
   if (o.transport == "nccl") {
     fail(ErrorKind::kUnsupported,

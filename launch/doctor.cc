@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/doctor_gpus.h"
 #include "topology/machine.h"
 #include "topology/system_checks.h"
 #include "transport/collectives.h"
@@ -54,12 +55,11 @@ double median(std::vector<double> values) {
 
 int print_checks() {
   for (const SystemCheck& check : system_checks(read_system_facts())) {
-    std::fputs(fmt::format("{:<4} {:<18} {}{}\n", check.ok ? "ok" : "fix", check.name, check.value,
-                           check.ok ? "" : ": " + check.fix)
-                   .c_str(),
-               stdout);
+    std::fputs(check_line(check).c_str(), stdout);
   }
   std::fputs(machine_text(probe_machine()).c_str(), stdout);
+  std::fputs(gpu_report([]() -> const CudaBackend& { return open_cuda_backend(); }).c_str(),
+             stdout);
   std::fflush(stdout);
   return 0;
 }

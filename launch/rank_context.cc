@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "launch/device_choice.h"
 #include "launch/local_ranks.h"
 #include "launch/rank_signals.h"
 #include "transport/collectives.h"
@@ -111,9 +112,17 @@ int report_exception_alike(int rank) {
   }
 }
 
-int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body,
+int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& run_body,
               const std::function<void(int)>& on_code) {
   const CommonOptions& options = config.common;
+  const auto body = [&](RankContext& context) {
+    context.device = choose_device(options, context);
+    if (context.device.is_cuda()) {
+      throw AgreedError(ErrorKind::kUnsupported,
+                        "--device cuda: models do not run on GPUs in this version; want cpu");
+    }
+    return run_body(context);
+  };
   const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
   try {
     if (options.transport == "local" || who.is_alone()) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "launch/chosen_device.h"
 #include "launch/run_config.h"
 #include "transport/transport.h"
 
@@ -17,6 +18,7 @@ struct RankContext {
   int local_rank = 0;
   int num_local_ranks = 1;
   Transport* transport = nullptr;  // null: alone
+  ChosenDevice device = {};
   Logger log;
 
   bool is_root() const { return rank == 0; }
@@ -29,7 +31,7 @@ class AgreedError : public Error {
 };
 
 // Runs `body` once a rank of this process: alone, as threads over the local transport, or as one
-// process of an MPI job. Returns the exit code of rank 0 where it is known here. An Error that
+// process of an MPI job; first all ranks agree on their devices. Returns the exit code of rank 0 where it is known here. An Error that
 // leaves `body` is printed by rank 0 alone and becomes its exit code.
 // `on_code` hears the code before MPI is ended, which may not come back after a loss.
 int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body,

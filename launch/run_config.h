@@ -20,7 +20,8 @@ struct CommonOptions {
   std::string record_routes;        // file for what the routers chose; empty: none
   std::string weights = "auto";
   std::string dense_weights = "auto";
-  std::string device = "cpu";
+  std::string device = "cpu";     // cpu, cuda or cuda:N
+  bool allow_mixed_gpus = false;  // unequal compute capabilities: promise 1 does not hold then
   std::string transport = "auto";
   int ranks = 0;    // 0: not given
   int threads = 0;  // 0: all cores of this rank's share
@@ -121,8 +122,8 @@ struct ParsedCommandLine {
 };
 
 // Underscores in option names are read as hyphens. Reads the file of --config. Errors: kInput with
-// what came and what was wanted; kUnsupported for valid values this build lacks (--device cuda,
-// --combine reduced, verbs to come).
+// what came and what was wanted; kUnsupported for valid values this version lacks (--combine
+// reduced, verbs to come).
 ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace colibri

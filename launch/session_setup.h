@@ -30,7 +30,7 @@ Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats
 // when --max-context is more than that.
 int64_t context_limit(const CommonOptions& options, const ModelConfig& config);
 
-// Threads of this rank: --threads, else its share of the allowed cores.
+// Threads of this rank: --threads, else its share of the allowed cores, or the cores near its GPU.
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context);
 
 // Bytes `rank` reads from the checkpoint.

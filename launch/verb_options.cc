@@ -35,10 +35,12 @@ void add_model_options(CLI::App& app, CommonOptions& o) {
 
 void add_rank_options(CLI::App& app, CommonOptions& o) {
   add(app, "--ranks", o.ranks, "Start this many ranks on this machine");
-  add(app, "--device", o.device, "cpu (cuda comes with a later version)");
+  add(app, "--device", o.device, "cpu, cuda (a GPU for each rank) or cuda:N");
+  app.add_flag("--allow-mixed-gpus", o.allow_mixed_gpus,
+               "GPUs of unequal compute capability: tokens may then depend on the placement");
   add(app, "--transport", o.transport, "auto, local (ranks are threads) or mpi");
   add(app, "--threads", o.threads, "Threads of each rank (0: all cores of its share)");
-  add(app, "--bind", o.bind, "own: cores from the cgroup and the local rank; inherit");
+  add(app, "--bind", o.bind, "own: cores near the GPU, or of the local rank's share; inherit");
   add(app, "--isa", o.isa, "auto, portable, avx2 or avx512: same bits, other speed");
   add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED or a file");
   add(app, "--coordinator-experts", o.coordinator_experts, "Experts a layer that rank 0 holds");

@@ -1,0 +1,46 @@
+// The door to libcolibri_cuda.so: everything that needs a GPU, behind one C symbol. The program
+// itself links no CUDA, so that it starts as fast, and at all, where there is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/device.h"
+#include "kernels/ops.h"
+#include "topology/gpu.h"
+
+namespace colibri {
+
+// Raised with every change of CudaBackend or of an interface that its functions return (Device,
+// Ops, GpuProbe).
+inline constexpr uint32_t kCudaBackendAbi = 1;
+inline constexpr char kCudaBackendSymbol[] = "colibri_cuda_backend";
+
+// What the shared object offers. Its functions throw colibri::Error; what they make must be gone
+// before the process ends, and stays valid until then: the object is never closed.
+struct CudaBackend {
+  // These three never move, so that a program can read them of any version.
+  uint32_t abi = kCudaBackendAbi;
+  uint32_t struct_bytes = 0;
+  const char* version = "";  // of colibri, as kVersion
+  const char* kind = "";     // "cuda", or "simulated" for the simulated device
+
+  GpuProbe (*probe_gpus)() = nullptr;
+  GpuMemory (*read_gpu_memory)(int ordinal) = nullptr;
+  // Makes the GPU current for the calling thread; see base/cuda_device.h.
+  std::unique_ptr<Device> (*make_device)(int ordinal) = nullptr;
+  // For the calling thread's current GPU; see kernels/cuda/cuda_ops.h.
+  std::unique_ptr<Ops> (*make_ops)() = nullptr;
+};
+
+// libcolibri_cuda.so beside this program, or the file that COLIBRI_CUDA_LIBRARY names.
+std::string cuda_library_path();
+
+// Opens `path` once a process (later calls find it open) and checks that it belongs to this
+// program. Errors: kUnsupported naming the path and the CMake option when it is not there; with the
+// loader's words when it cannot be loaded; naming both versions when it is of another build.
+const CudaBackend& open_cuda_backend(const std::string& path = cuda_library_path());
+
+}  // namespace colibri
