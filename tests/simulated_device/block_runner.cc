@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/context/fiber.hpp>
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -10,6 +9,7 @@
 
 #include "counters.h"
 #include "execution.h"
+#include "fibre_stacks.h"
 #include "memory.h"
 #include "races.h"
 #include "random.h"
@@ -23,8 +23,6 @@ namespace colibri_sim {
 namespace {
 
 namespace context = boost::context;
-
-constexpr size_t kStackBytes = 128 * 1024;
 
 enum class State : unsigned char { kReady, kAtBarrier, kAtMeeting, kDone };
 
@@ -62,7 +60,7 @@ class BlockRunner {
 };
 
 BlockRunner& runner() {
-  static auto* one = new BlockRunner;
+  static auto* one = new BlockRunner;  // its fibres outlive every static object
   return *one;
 }
 
@@ -89,19 +87,19 @@ void BlockRunner::prepare(uint3 block_idx) {
 
 // A fibre lives on from block to block: it runs the kernel's body, says so and waits.
 void BlockRunner::start(Fibre& fibre) {
-  fibre.own = context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes),
-                             [this, &fibre](context::fiber&& caller) {
-                               fibre.caller = std::move(caller);
-                               for (;;) {
-                                 try {
-                                   execution().call->body();
-                                 } catch (const KernelFault& fault) {
-                                   fault_ = fault;
-                                 }
-                                 suspend(State::kDone);
-                               }
-                               return std::move(fibre.caller);
-                             });
+  fibre.own =
+      context::fiber(std::allocator_arg, FibreStacks(), [this, &fibre](context::fiber&& caller) {
+        fibre.caller = std::move(caller);
+        for (;;) {
+          try {
+            execution().call->body();
+          } catch (const KernelFault& fault) {
+            fault_ = fault;
+          }
+          suspend(State::kDone);
+        }
+        return std::move(fibre.caller);
+      });
 }
 
 void BlockRunner::suspend(State state) {
@@ -153,7 +151,7 @@ void BlockRunner::note_done(int thread) {
   ++num_done_;
   example_done_ = thread;
   check_barrier();
-  meetings_.check_left(thread);
+  meetings_.leave_kernel(thread);
 }
 
 // A barrier is for every thread of the block.
@@ -187,8 +185,7 @@ void BlockRunner::wait_block() {
 const unsigned char* BlockRunner::meet(unsigned int mask, const void* mine, size_t bytes) {
   const Execution& now = execution();
   const int first = now.warp * kWarpSize;
-  const auto has_left = [&](int lane) { return fibre(first + lane).state == State::kDone; };
-  meetings_.arrive(mask, mine, bytes, has_left);
+  meetings_.arrive(mask, mine, bytes);
   if (!meetings_.is_complete()) {
     suspend(State::kAtMeeting);
     return meetings_.table();
@@ -221,10 +218,7 @@ void BlockRunner::report_stuck() {
 
 }  // namespace
 
-Execution& execution() {
-  static auto* one = new Execution;
-  return *one;
-}
+Execution running_block;
 
 void run_kernel(const KernelCall& call, uint64_t seed) {
   static uint64_t num_launches = 0;

@@ -48,7 +48,8 @@ struct Execution {
     return then < clock.full_tick || then < clock.known[lane][other % kWarpSize];
   }
 };
-Execution& execution();
+extern Execution running_block;
+inline Execution& execution() { return running_block; }
 
 // "KERNEL block (0, 0, 0) thread (3, 0, 0)", for a thread of the running block.
 std::string thread_text(int thread);

@@ -98,8 +98,7 @@ WarpMeetings::Meeting& WarpMeetings::join(Warp& warp, unsigned int mask, size_t 
   return one;
 }
 
-void WarpMeetings::arrive(unsigned int mask, const void* value, size_t bytes,
-                          const std::function<bool(int)>& has_left) {
+void WarpMeetings::arrive(unsigned int mask, const void* value, size_t bytes) {
   const Execution& now = execution();
   Warp& warp = warps_[static_cast<size_t>(now.warp)];
   if ((mask >> now.lane & 1u) == 0) {
@@ -109,10 +108,9 @@ void WarpMeetings::arrive(unsigned int mask, const void* value, size_t bytes,
     fail_thread("meets lanes " + mask_text(mask) + ", its warp has only " +
                 mask_text(now.lanes_of(now.warp)));
   }
-  for (unsigned int left = mask; left != 0; left &= left - 1) {
-    if (!has_left(first_lane(left))) continue;
+  if ((mask & warp.left) != 0) {
     fail_thread("meets lanes " + mask_text(mask) + ", but " +
-                short_thread_text(now.warp * kWarpSize + first_lane(left)) +
+                short_thread_text(now.warp * kWarpSize + first_lane(mask & warp.left)) +
                 " has left the kernel");
   }
   check_masks(warp, mask);
@@ -141,8 +139,9 @@ unsigned int WarpMeetings::complete() {
   return meeting.mask;
 }
 
-void WarpMeetings::check_left(int thread) const {
+void WarpMeetings::leave_kernel(int thread) {
   const int warp = thread / kWarpSize, lane = thread % kWarpSize;
+  warps_[static_cast<size_t>(warp)].left |= 1u << lane;
   for (const Meeting* one : warps_[static_cast<size_t>(warp)].open) {
     if ((one->mask >> lane & 1u) == 0) continue;
     throw KernelFault(thread_text(warp * kWarpSize + first_lane(one->there)) + " waits at " +

@@ -1,7 +1,6 @@
 // Where lanes of a warp meet: shuffles, votes, __syncwarp, matrix products.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,16 +15,15 @@ class WarpMeetings {
   // The running thread joins the meeting of `mask` and hands in its value. Faults: a mask without
   // its own lane, with lanes that the block does not have or that have left, that contradicts the
   // mask of a lane that waits, or another operation than the others'.
-  void arrive(unsigned int mask, const void* mine, size_t bytes,
-              const std::function<bool(int lane)>& has_left);
+  void arrive(unsigned int mask, const void* value, size_t bytes);
   // Of the running thread's meeting: whether all are there.
   bool is_complete() const;
   // Ends it; gives its lanes. They are in order from now on.
   unsigned int complete();
   // Of the running thread's last meeting.
   const unsigned char* table() const;
-  // Fault when somebody waits for `thread`, which has left the kernel.
-  void check_left(int thread) const;
+  // `thread` has left the kernel. Fault when somebody waits for it.
+  void leave_kernel(int thread);
   // What the waiting `thread` waits for.
   std::string missing_text(int thread) const;
 
@@ -39,6 +37,7 @@ class WarpMeetings {
   struct Warp {
     std::vector<Meeting*> open;
     Meeting* last[kWarpSize] = {};  // by lane
+    unsigned int left = 0;          // lanes that have left the kernel
   };
   Meeting& join(Warp& warp, unsigned int mask, size_t bytes);
   void check_masks(const Warp& warp, unsigned int mask) const;
