@@ -69,6 +69,7 @@ void set_rows(Op& op, Rows kind, From& rows) {
   }
 }
 
+constexpr uint32_t kWeightSeed = 3;
 constexpr float kUntouched = -77.0f;
 
 MatMul matmul_of(const ProductCase& c) {
@@ -84,30 +85,9 @@ std::vector<float> bias_of(const ProductCase& c) {
   return random_floats(c.has_bias ? c.outputs : 0, 5);
 }
 
-std::vector<float> run_matmul(const ProductCase& c, Rows rows, bool on_cuda) {
-  CudaRig rig;
-  const TestMatrix weight(c.dtype, c.outputs, c.width, 3);
-  TestRows x = make_rows(rig, rows, row_shape(c));
-  std::vector<float> bias = bias_of(c);
-  std::vector<float> out(static_cast<size_t>(c.tokens * (c.outputs + c.out_padding)), kUntouched);
-  MatMul op = matmul_of(c);
-  if (!on_cuda) {
-    set_rows(op, rows, x);
-    op.weight = weight.host_view();
-    op.bias = c.has_bias ? bias.data() : nullptr;
-    op.out = out.data();
-    rig.cpu->matmul(op, *rig.cpu_stream);
-    return out;
-  }
-  DeviceRows device_x(rig, x);
-  DeviceArray<unsigned char> device_weight(rig, weight.cuda);
-  DeviceArray<float> device_bias(rig, bias), device_out(rig, out);
-  set_rows(op, rows, device_x);
-  op.weight = weight.cuda_view(device_weight.data());
-  op.bias = c.has_bias ? device_bias.data() : nullptr;
-  op.out = device_out.data();
-  rig.cuda->matmul(op, *rig.stream);
-  return device_out.host();
+std::vector<float> untouched_out(const ProductCase& c) {
+  return std::vector<float>(static_cast<size_t>(c.tokens * (c.outputs + c.out_padding)),
+                            kUntouched);
 }
 
 // The parts of a call to grouped_ffn that do not depend on the backend.
@@ -175,16 +155,40 @@ TestMatrix::TestMatrix(DType type, int64_t num_rows, int64_t num_cols, uint32_t 
   if (is_quantised(dtype)) pack_for_cuda(dtype, host.data(), rows, cols, cuda.data());
 }
 
-std::vector<float> cuda_matmul(const ProductCase& c, Rows rows) {
-  return run_matmul(c, rows, true);
-}
 std::vector<float> cpu_matmul(const ProductCase& c, Rows rows) {
-  return run_matmul(c, rows, false);
+  CudaRig rig;
+  const TestMatrix weight(c.dtype, c.outputs, c.width, kWeightSeed);
+  TestRows x = make_rows(rig, rows, row_shape(c));
+  const std::vector<float> bias = bias_of(c);
+  std::vector<float> out = untouched_out(c);
+  MatMul op = matmul_of(c);
+  set_rows(op, rows, x);
+  op.weight = weight.host_view();
+  op.bias = c.has_bias ? bias.data() : nullptr;
+  op.out = out.data();
+  rig.cpu->matmul(op, *rig.cpu_stream);
+  return out;
+}
+
+std::vector<float> cuda_matmul(const ProductCase& c, Rows rows, const WeightObserver& observer) {
+  CudaRig rig;
+  const TestMatrix weight(c.dtype, c.outputs, c.width, kWeightSeed);
+  DeviceRows x(rig, make_rows(rig, rows, row_shape(c)));
+  DeviceArray<unsigned char> device_weight(rig, weight.cuda);
+  DeviceArray<float> bias(rig, bias_of(c)), out(rig, untouched_out(c));
+  if (observer) observer(device_weight.data(), weight.cuda.size());
+  MatMul op = matmul_of(c);
+  set_rows(op, rows, x);
+  op.weight = weight.cuda_view(device_weight.data());
+  op.bias = c.has_bias ? bias.data() : nullptr;
+  op.out = out.data();
+  rig.cuda->matmul(op, *rig.stream);
+  return out.host();
 }
 
 std::string compare_batched(const BatchedCase& c) {
   CudaRig rig;
-  const TestMatrix weight(c.dtype, c.heads * c.outputs, c.width, 3);
+  const TestMatrix weight(c.dtype, c.heads * c.outputs, c.width, kWeightSeed);
   const Rows rows = is_quantised(c.dtype) ? Rows::kQuantised : Rows::kFloat;
   const int64_t head_stride = c.width + c.x_padding;
   BatchedMatMul op{.weight = {},
@@ -238,7 +242,7 @@ std::vector<float> cpu_ffn(const FfnCase& c, Rows rows) {
   return out;
 }
 
-std::vector<float> cuda_ffn(const FfnCase& c, Rows rows) {
+std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& observer) {
   CudaRig rig;
   const FfnIndex index(c);
   TestRows x = ffn_rows(rig, c, rows);
@@ -246,6 +250,7 @@ std::vector<float> cuda_ffn(const FfnCase& c, Rows rows) {
   std::vector<ExpertWeights> host_experts;
   const auto upload = [&](const TestMatrix& m) {
     memory.push_back(std::make_unique<DeviceArray<unsigned char>>(rig, m.cuda));
+    if (observer) observer(memory.back()->data(), m.cuda.size());
     return m.cuda_view(memory.back()->data());
   };
   for (const FfnMatrices& m : matrices_of(c)) {
@@ -295,7 +300,7 @@ double dot(const double* a, const double* b, int64_t count) {
 std::vector<float> exact_matmul(const ProductCase& c) {
   CudaRig rig;
   const auto x = widened(make_rows(rig, Rows::kBf16, row_shape(c)).bf16);
-  const auto weight = widened(TestMatrix(c.dtype, c.outputs, c.width, 3));
+  const auto weight = widened(TestMatrix(c.dtype, c.outputs, c.width, kWeightSeed));
   const std::vector<float> bias = bias_of(c);
   std::vector<float> out(static_cast<size_t>(c.tokens * (c.outputs + c.out_padding)), kUntouched);
   for (int64_t t = 0; t < c.tokens; ++t) {

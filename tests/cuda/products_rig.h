@@ -1,6 +1,7 @@
 // Matrix products on the GPU and on the CPU backend, from one description.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,12 @@ struct ProductCase {
   bool has_bias = false;
 };
 
+// Called with the GPU's copy of each weight matrix before it is read.
+using WeightObserver = std::function<void(const void* memory, size_t bytes)>;
+
 // The GPU's matmul. Row t is the same numbers whatever `tokens` is.
-std::vector<float> cuda_matmul(const ProductCase& c, Rows rows);
+std::vector<float> cuda_matmul(const ProductCase& c, Rows rows,
+                               const WeightObserver& observer = nullptr);
 // The CPU's, f32 or quantised rows only.
 std::vector<float> cpu_matmul(const ProductCase& c, Rows rows);
 
@@ -50,7 +55,7 @@ struct FfnCase {
   int64_t unknown_pairs = 0;  // num_pairs is so much more than there are
 };
 // The results of all pairs, the last pair's first. Pair p has the same row whatever the groups are.
-std::vector<float> cuda_ffn(const FfnCase& c, Rows rows);
+std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& observer = nullptr);
 std::vector<float> cpu_ffn(const FfnCase& c, Rows rows);
 
 // The same for bf16 rows and weights with every sum in f64, hidden values rounded to bf16.
