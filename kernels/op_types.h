@@ -234,8 +234,7 @@ struct Route {
 };
 
 // out[i, :] = x[row[i], :], width numbers of four bytes a row: fills the rows of a message. Copies
-// bits: quantised rows count as activation_row_bytes / 4 numbers. Where row[i] is negative, out[i] is
-// left alone (surplus rows of a plan made on the device).
+// bits: quantised rows count as activation_row_bytes / 4 numbers.
 struct GatherRows {
   const float* x = nullptr;
   const int32_t* row = nullptr;

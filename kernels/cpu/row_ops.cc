@@ -144,7 +144,6 @@ void CpuOps::kv_write(const KvWrite& a, Stream& stream) {
 void CpuOps::gather_rows(const GatherRows& a, Stream& stream) {
   run_ranges(host_pool(stream), a.num_rows, a.width, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (a.row[i] < 0) continue;
       std::memcpy(a.out + i * a.width, a.x + a.row[i] * a.width,
                   static_cast<size_t>(a.width) * sizeof(float));
     }

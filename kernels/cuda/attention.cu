@@ -20,6 +20,7 @@ constexpr int64_t kEnoughWarps = 1024;  // more fill a GPU without cutting conte
 constexpr int64_t kMostTiles = 512;     // of a wave
 constexpr int64_t kFewestTiles = 4;     // of a wave, below that in order
 constexpr int64_t kPartBytes = int64_t{32} << 20;
+constexpr int kAttendBlocks = 3;  // on a multiprocessor, by registers
 
 template <class E>
 __device__ __forceinline__ int64_t attend_warp_bytes(int64_t q_width) {
@@ -108,29 +109,27 @@ __device__ __forceinline__ int put_limits(int position, int64_t tile, AttendMemo
   return most;
 }
 
-// Running M and L of the rows 2 i + lane % 2. The merge's factors and L go to shared memory.
+// Lanes 0 and 1 merge a tile's m and l of the even and the odd rows into the running ones.
 template <class E>
-__device__ __forceinline__ void merge_tile_sums(const TileSums& tile, bool first, TileSums& running,
+__device__ __forceinline__ void merge_tile_sums(const TileSums& tile, bool first,
                                                 AttendMemory<E>& memory) {
+  if (threadIdx.x >= 2) return;
 #pragma unroll
   for (int i = 0; i < kAttendRows / 2; ++i) {
-    const int row = 2 * i + static_cast<int>(threadIdx.x) % 2;
+    const int row = 2 * i + static_cast<int>(threadIdx.x);
     if (load_shared(memory.limit + row) == 0) continue;
-    float old_factor = 0, new_factor = 0;
-    if (first) {
-      running.m[i] = tile.m[i];
-      running.l[i] = tile.l[i];
-    } else {
-      const float top = largest_of(running.m[i], tile.m[i]);
-      old_factor = exp_exact(running.m[i] - top);
+    float top = tile.m[i], total = tile.l[i], old_factor = 0, new_factor = 0;
+    if (!first) {
+      const float running = load_shared(memory.top + row);
+      top = largest_of(running, tile.m[i]);
+      old_factor = exp_exact(running - top);
       new_factor = exp_exact(tile.m[i] - top);
-      running.l[i] = fma_exact(tile.l[i], new_factor, running.l[i] * old_factor);
-      running.m[i] = top;
+      total = fma_exact(tile.l[i], new_factor, load_shared(memory.total + row) * old_factor);
     }
-    if (threadIdx.x >= 2) continue;
     store_shared(memory.old_factor + row, old_factor);
     store_shared(memory.new_factor + row, new_factor);
-    store_shared(memory.total + row, running.l[i]);
+    store_shared(memory.top + row, top);
+    store_shared(memory.total + row, total);
   }
 }
 
@@ -175,13 +174,12 @@ __device__ __forceinline__ void attend_in_order(const AttendCall& call, const At
   load_queries<aligned>(call, unit, memory.q);
   const int position = position_of_lane(call, unit);
   const int64_t last_tile = farthest(position) / kTile;
-  TileSums running = {};
   for (int64_t tile = 0; tile <= last_tile; ++tile) {
     TileView<E> view = view_of<E>(call, unit, tile);
     view.most = put_limits(position, tile, memory.fixed);
     score_tile<E, aligned>(call, view, memory.q, memory.fixed);
     const TileSums sums = tile_probabilities(memory.fixed);
-    merge_tile_sums(sums, tile == 0, running, memory.fixed);
+    merge_tile_sums(sums, tile == 0, memory.fixed);
     __syncwarp();
     weigh_values<E, aligned>(call, unit, view, memory.fixed,
                              PutInOrder<E, aligned>{call, unit, memory.fixed, tile});
@@ -189,7 +187,8 @@ __device__ __forceinline__ void attend_in_order(const AttendCall& call, const At
 }
 
 template <class E, bool aligned>
-__global__ void attention_in_order_kernel(AttendCall call) {
+__global__ void __launch_bounds__(kWarpSize* kAttendWarps, kAttendBlocks)
+    attention_in_order_kernel(AttendCall call) {
   const int64_t slot = static_cast<int64_t>(blockIdx.x) * kAttendWarps + threadIdx.y;
   const WarpMemory<E> memory = memory_of_warp<E>(call.q_width);
   int64_t token = slot * call.tokens_per_slot, end = token + call.tokens_per_slot;
@@ -243,7 +242,8 @@ __device__ __forceinline__ void put_sums(const AttendCall& call, const AttendUni
 }
 
 template <class E, bool aligned>
-__global__ void attention_parts_kernel(AttendCall call, AttentionParts parts) {
+__global__ void __launch_bounds__(kWarpSize* kAttendWarps, kAttendBlocks)
+    attention_parts_kernel(AttendCall call, AttentionParts parts) {
   const int64_t tile_of_wave = static_cast<int64_t>(blockIdx.z) * kAttendWarps + threadIdx.y;
   const int64_t tile = parts.first_tile + tile_of_wave;
   if (tile_of_wave >= parts.num_tiles) return;

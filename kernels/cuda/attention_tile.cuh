@@ -54,9 +54,44 @@ struct alignas(16) AttendMemory {
   float p[kTile * kProbStride];  // scores, then probabilities: [position][row]
   float old_factor[kAttendRows];
   float new_factor[kAttendRows];
+  float top[kAttendRows];      // M
   float total[kAttendRows];    // L
   int32_t limit[kAttendRows];  // positions of the tile that the row sees
 };
+
+// Sixteen bytes of keys or values as words, because a half word alone would take a register.
+struct alignas(16) CacheWords {
+  uint32_t at[4];
+};
+
+__device__ __forceinline__ uint32_t bits_of(float x) { return float_bits(x); }
+__device__ __forceinline__ uint32_t bits_of(uint16_t x) { return x; }
+
+// The words at p. Not `aligned`: elements from `count` on are zeros and not read.
+template <bool aligned, class E>
+__device__ __forceinline__ CacheWords load_words(const E* p, int64_t count) {
+  constexpr int kAWord = 4 / static_cast<int>(sizeof(E));
+  if constexpr (aligned) {
+    return load(reinterpret_cast<const CacheWords*>(p));
+  } else {
+    CacheWords words = {};
+#pragma unroll
+    for (int i = 0; i < 4 * kAWord; ++i) {
+      if (i < count) words.at[i / kAWord] |= bits_of(load(p + i)) << (i % kAWord * 16);
+    }
+    return words;
+  }
+}
+
+// Element i as f32.
+template <class E>
+__device__ __forceinline__ float element_of(const CacheWords& words, int i) {
+  if constexpr (sizeof(E) == 4) {
+    return float_from_bits(words.at[i]);
+  } else {
+    return float_from_bits(i % 2 == 0 ? words.at[i / 2] << 16 : words.at[i / 2] & 0xFFFF0000u);
+  }
+}
 
 // A tile's keys and values of the unit's kv head.
 template <class E>
@@ -80,29 +115,28 @@ __device__ __forceinline__ TileView<E> view_of(const AttendCall& call, const Att
 }
 
 // What a lane carries of sixteen positions x 128 bytes of keys.
-template <class E>
 struct StagedKeys {
-  Pack<E, AttendSlice<E>::kEach> at[4];
+  CacheWords at[4];
 };
 
 template <class E, bool aligned>
-__device__ __forceinline__ StagedKeys<E> load_keys(const TileView<E>& tile, int64_t key_dim,
-                                                   int first, int64_t dim) {
+__device__ __forceinline__ StagedKeys load_keys(const TileView<E>& tile, int64_t key_dim, int first,
+                                                int64_t dim) {
   constexpr int kEach = AttendSlice<E>::kEach;
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t column = dim + lane % 8 * kEach;
-  StagedKeys<E> staged = {};
+  StagedKeys staged = {};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = first + 4 * i + lane / 8;
     if (row >= tile.most || column >= key_dim) continue;
-    staged.at[i] = load_pack<kEach, aligned>(tile.keys + row * key_dim + column, key_dim - column);
+    staged.at[i] = load_words<aligned>(tile.keys + row * key_dim + column, key_dim - column);
   }
   return staged;
 }
 
 template <class E>
-__device__ __forceinline__ void put_keys(const StagedKeys<E>& staged, float* keys) {
+__device__ __forceinline__ void put_keys(const StagedKeys& staged, float* keys) {
   constexpr int kEach = AttendSlice<E>::kEach;
   const int lane = static_cast<int>(threadIdx.x);
 #pragma unroll
@@ -112,8 +146,8 @@ __device__ __forceinline__ void put_keys(const StagedKeys<E>& staged, float* key
     for (int j = 0; j < kEach; j += 4) {
       store_shared(
           reinterpret_cast<Pack<float, 4>*>(to + j),
-          Pack<float, 4>{widened(staged.at[i].at[j]), widened(staged.at[i].at[j + 1]),
-                         widened(staged.at[i].at[j + 2]), widened(staged.at[i].at[j + 3])});
+          Pack<float, 4>{element_of<E>(staged.at[i], j), element_of<E>(staged.at[i], j + 1),
+                         element_of<E>(staged.at[i], j + 2), element_of<E>(staged.at[i], j + 3)});
     }
   }
 }
@@ -129,6 +163,7 @@ __device__ __forceinline__ void multiply(const float* q, int64_t q_width, const 
   const int lane = static_cast<int>(threadIdx.x);
   const float* k_lane = keys + lane / kChains * AttendSlice<E>::kStride + lane % kChains;
   const float* q_lane = q + lane % kChains;
+#pragma unroll 1
   for (int g = 0; g < groups; ++g) {
     float k[kPassKeys / 2];
 #pragma unroll
@@ -184,12 +219,12 @@ __device__ __forceinline__ void score_tile(const AttendCall& call, const TileVie
                                            const float* q, AttendMemory<E>& memory) {
   constexpr int kDims = AttendSlice<E>::kDims;
   const int64_t key_dim = call.a.layout.key_dim;
-  StagedKeys<E> staged = load_keys<E, aligned>(tile, key_dim, 0, 0);
+  StagedKeys staged = load_keys<E, aligned>(tile, key_dim, 0, 0);
   for (int first = 0; first < tile.most; first += kPassKeys) {
     ScoreChains chains = {};
     for (int64_t dim = 0; dim < key_dim; dim += kDims) {
       __syncwarp();
-      put_keys(staged, memory.keys);
+      put_keys<E>(staged, memory.keys);
       __syncwarp();
       const bool ends = dim + kDims >= key_dim;
       staged = load_keys<E, aligned>(tile, key_dim, ends ? first + kPassKeys : first,
@@ -253,8 +288,8 @@ struct ValueSums {
 
 // Adds one position's values. `guarded`: rows may end before this position.
 template <bool guarded, class E>
-__device__ __forceinline__ void weigh_position(const Pack<E, ValueSums<E>::kEach>& values,
-                                               const float* p, const int32_t* limit, int position,
+__device__ __forceinline__ void weigh_position(const CacheWords& values, const float* p,
+                                               const int32_t* limit, int position,
                                                ValueSums<E>& sums) {
 #pragma unroll
   for (int r = 0; r < ValueSums<E>::kRows; r += 4) {
@@ -265,7 +300,7 @@ __device__ __forceinline__ void weigh_position(const Pack<E, ValueSums<E>::kEach
       if (guarded && position >= load_shared(limit + r + i)) continue;
 #pragma unroll
       for (int e = 0; e < ValueSums<E>::kEach; ++e) {
-        sums.at[r + i][e] = fma_exact(four.at[i], widened(values.at[e]), sums.at[r + i][e]);
+        sums.at[r + i][e] = fma_exact(four.at[i], element_of<E>(values, e), sums.at[r + i][e]);
       }
     }
   }
@@ -277,13 +312,13 @@ __device__ __forceinline__ ValueSums<E> weigh_columns(const TileView<E>& tile, i
                                                       int64_t left, int first_row,
                                                       const AttendMemory<E>& memory) {
   ValueSums<E> sums = {};
+#pragma unroll 1
   for (int first = 0; first < tile.most; first += kValueAhead) {
-    Pack<E, ValueSums<E>::kEach> values[kValueAhead];
+    CacheWords values[kValueAhead];
 #pragma unroll
     for (int i = 0; i < kValueAhead; ++i) {
       if (guarded && first + i >= tile.most) continue;
-      values[i] = load_pack<ValueSums<E>::kEach, aligned>(
-          tile.values + (first + i) * tile.value_stride + column, left);
+      values[i] = load_words<aligned>(tile.values + (first + i) * tile.value_stride + column, left);
     }
 #pragma unroll
     for (int i = 0; i < kValueAhead; ++i) {

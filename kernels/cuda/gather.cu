@@ -16,7 +16,7 @@ __global__ void gather_rows_kernel(GatherRows a) {
       (static_cast<int64_t>(blockIdx.y) * kGatherThreads + static_cast<int64_t>(threadIdx.x)) *
       kGatherEach;
   const int64_t i = blockIdx.x, row = load(a.row + i);
-  if (column >= a.width || row < 0) return;
+  if (column >= a.width) return;
   const auto* from = reinterpret_cast<const uint32_t*>(a.x) + row * a.width + column;
   auto* to = reinterpret_cast<uint32_t*>(a.out) + i * a.width + column;
   store_pack<kGatherEach, aligned>(to, load_pack<kGatherEach, aligned>(from, a.width - column),
