@@ -9,9 +9,10 @@
 namespace colibri_sim {
 namespace {
 
-// -1: the processor or the system has none.
+// -1: the processor or the system has none, or none is wanted.
 int protection_key() {
-  static const int key = settings().protects ? pkey_alloc(0, PKEY_DISABLE_ACCESS) : -1;
+  static const int key =
+      settings().protection == Protection::kBest ? pkey_alloc(0, PKEY_DISABLE_ACCESS) : -1;
   return key;
 }
 
@@ -23,7 +24,7 @@ int depth_of_process = 0;
 int& depth() { return has_key() ? depth_of_thread : depth_of_process; }
 
 void set_open(bool open) {
-  if (!settings().protects) return;
+  if (settings().protection == Protection::kNone) return;
   if (has_key()) {
     pkey_set(protection_key(), open ? 0 : PKEY_DISABLE_ACCESS);
     return;
@@ -38,7 +39,7 @@ void set_open(bool open) {
 }  // namespace
 
 void guard_memory(void* memory, size_t bytes) {
-  if (!settings().protects) return;
+  if (settings().protection == Protection::kNone) return;
   if (has_key()) {
     pkey_mprotect(memory, bytes, PROT_READ | PROT_WRITE, protection_key());
     if (depth() == 0) set_open(false);  // a thread older than the key

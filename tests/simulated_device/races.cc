@@ -9,7 +9,7 @@ namespace colibri_sim {
 namespace {
 
 constexpr uint8_t kSeveralWarps = 255;
-constexpr size_t kMostPages = 8192;  // kept after a launch, of 16 KB for the most part
+constexpr size_t kMostPages = 4096;  // kept after a launch, of 16 KB for the most part
 size_t num_pages = 0;
 
 struct Place {

@@ -41,9 +41,15 @@ std::vector<std::string> list_of(const char* name) {
   return parts;
 }
 
-StreamOrder order_of_streams() {
+// Unless said otherwise the seed decides.
+StreamOrder order_of_streams(uint64_t seed) {
   const std::string_view text = text_of("COLIBRI_SIM_STREAMS");
-  if (text.empty() || text == "late") return StreamOrder::kLate;
+  if (text.empty()) {
+    constexpr StreamOrder kBySeed[] = {StreamOrder::kAtOnce, StreamOrder::kLate,
+                                       StreamOrder::kMixed};
+    return kBySeed[seed % 3];
+  }
+  if (text == "late") return StreamOrder::kLate;
   if (text == "at-once") return StreamOrder::kAtOnce;
   if (text == "mixed") return StreamOrder::kMixed;
   refuse("COLIBRI_SIM_STREAMS", text, "late, at-once or mixed");
@@ -52,7 +58,7 @@ StreamOrder order_of_streams() {
 Settings read() {
   Settings s;
   s.seed = number_of("COLIBRI_SIM_SEED", s.seed);
-  s.order = order_of_streams();
+  s.order = order_of_streams(s.seed);
   s.num_devices = static_cast<int>(number_of("COLIBRI_SIM_DEVICES", 1));
   if (s.num_devices > 64) refuse("COLIBRI_SIM_DEVICES", text_of("COLIBRI_SIM_DEVICES"), "0 to 64");
   s.labels = list_of("COLIBRI_SIM_UUIDS");
@@ -62,7 +68,9 @@ Settings read() {
       std::sscanf(capability.data(), "%d.%d", &s.capability_major, &s.capability_minor) != 2) {
     refuse("COLIBRI_SIM_CAPABILITY", capability, "major.minor, as 9.0");
   }
-  s.protects = number_of("COLIBRI_SIM_PROTECT", 1) != 0;
+  const uint64_t protection = number_of("COLIBRI_SIM_PROTECT", 1);
+  if (protection > 2) refuse("COLIBRI_SIM_PROTECT", text_of("COLIBRI_SIM_PROTECT"), "0, 1 or 2");
+  s.protection = static_cast<Protection>(protection);
   s.finds_races = number_of("COLIBRI_SIM_RACES", 1) != 0;
   s.counts = number_of("COLIBRI_SIM_COUNTERS", 1) != 0;
   s.has_peer_access = number_of("COLIBRI_SIM_PEERS", 1) != 0;

@@ -11,6 +11,9 @@
 
 namespace colibri_sim {
 
+// How device memory is closed to the host: not at all, by keys where there are any, by mprotect.
+enum class Protection : unsigned char { kNone, kBest, kPages };
+
 struct Settings {
   uint64_t seed = 1;
   StreamOrder order = StreamOrder::kLate;
@@ -19,7 +22,7 @@ struct Settings {
   std::vector<std::string> labels;  // number -> what its UUID is made of; empty: machine and number
   size_t memory_bytes = size_t{8} << 30;
   int capability_major = 9, capability_minor = 0;
-  bool protects = true;
+  Protection protection = Protection::kBest;
   bool finds_races = true;
   bool counts = true;
   bool has_peer_access = true;

@@ -11,7 +11,7 @@
 namespace colibri_sim {
 
 // When enqueued work runs: as late as the rules allow (only what a wait asks for, and everything as
-// far as it goes when that stalls), at once, or a random mixture.
+// far as it goes when that stalls), at once, or a random mixture. Starts with COLIBRI_SIM_STREAMS.
 enum class StreamOrder : unsigned char { kLate, kAtOnce, kMixed };
 void set_stream_order(StreamOrder order);
 // Order of blocks, threads, streams and graph nodes. Starts with COLIBRI_SIM_SEED.

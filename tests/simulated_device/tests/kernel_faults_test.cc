@@ -1,6 +1,9 @@
 // Planted faults of kernels: each is found, and the message says who did what.
+#include <cstdlib>
+
 #include "kernels/cuda/intrinsics.cuh"
 #include "sim_rig.h"
+#include "simulated_stream.h"
 
 namespace colibri_sim {
 
@@ -15,6 +18,7 @@ __global__ void read_kernel(const int* values, int idx, int* out) {
   store(out, load(values + idx));
 }
 __global__ void shared_kernel(int idx) { store_shared(shared_as<Words>().words + idx, 1); }
+__global__ void direct_kernel(int* values, int idx) { values[idx] = 1; }
 __global__ void leaves_before_barrier_kernel() {
   if (threadIdx.x == 5) return;
   __syncthreads();
@@ -169,6 +173,47 @@ TEST_F(KernelFaults, LaunchesThatAGpuRefuses) {
 TEST_F(KernelFaults, HostThatTouchesDeviceMemoryDies) {
   int* values = device_array<int>(3);
   EXPECT_DEATH(values[1] = 7, "the host outside a kernel touched byte 4 of device allocation");
+}
+
+TEST_F(KernelFaults, KernelThatTouchesAGuardPageDirectlyDiesByName) {
+  int* values = device_array<int>(1024);
+  EXPECT_DEATH(
+      {
+        run(direct_kernel, grid(1, 1), values, 1024);
+        cudaDeviceSynchronize();
+      },
+      "direct_kernel block .0, 0, 0. thread .0, 0, 0. touched 0 bytes past the end of device");
+}
+
+TEST_F(KernelFaults, MemoryThatWorkOpensIsOpen) {
+  int* values = filled<int>({3});
+  OpenDeviceMemory open;
+  EXPECT_EQ(*values, 3);
+}
+
+// The way of processors without protection keys.
+void touch_with_pages(bool inside) {
+  setenv("COLIBRI_SIM_PROTECT", "2", 1);
+  int *values = nullptr, *others = nullptr;
+  cudaMalloc(&values, 4);
+  cudaMemset(values, 0, 4);
+  cudaDeviceSynchronize();
+  cudaMalloc(&others, 4);
+  if (inside) {
+    OpenDeviceMemory open;
+    *others = *values;
+  } else {
+    *others = *values;
+  }
+  cudaFree(values);
+  cudaFree(others);
+  std::exit(faults().empty() ? 0 : 1);
+}
+
+TEST(KernelFaultsOfPages, HostThatTouchesDeviceMemoryDies) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(touch_with_pages(true), testing::ExitedWithCode(0), "");
+  EXPECT_DEATH(touch_with_pages(false), "the host outside a kernel touched byte 0 of device");
 }
 
 TEST_F(KernelFaults, PinnedMemoryEndsAtAGuardPage) {
