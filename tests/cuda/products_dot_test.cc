@@ -22,8 +22,18 @@ TEST_P(CudaDot, MatMulHasTheCpusBitsForEveryWidth) {
   }
 }
 
+// More stages than buffers, whole and partial ones, both ways of the kernel.
+TEST_P(CudaDot, MatMulHasTheCpusBitsForLongRows) {
+  for (const int64_t width : {512, 1032, 2568}) {
+    for (const int64_t tokens : {2, 13, 17}) {
+      EXPECT_EQ(compare({.dtype = GetParam(), .tokens = tokens, .outputs = 3, .width = width}), "")
+          << "width " << width << ", " << tokens << " rows";
+    }
+  }
+}
+
 TEST_P(CudaDot, MatMulHasTheCpusBitsForEveryNumberOfOutputs) {
-  for (const int64_t outputs : {1, 8, 9, 16, 63, 64, 65, 200}) {
+  for (const int64_t outputs : {1, 8, 9, 16, 63, 64, 65, 200, 2050}) {
     EXPECT_EQ(compare({.dtype = GetParam(), .tokens = 2, .outputs = outputs, .width = 32}), "")
         << outputs << " outputs";
   }
