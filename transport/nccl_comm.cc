@@ -1,11 +1,16 @@
 #include "transport/nccl_comm.h"
 
 #include <nccl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -48,6 +53,31 @@ class Patience {
  private:
   bool may_spin_;
   int num_looks_ = 0;
+};
+
+// Leaves the process with 4 unless destroyed before the deadline: nothing else ends an init that
+// blocks.
+class StartWatchdog {
+ public:
+  StartWatchdog(int rank, int64_t timeout_ms)
+      : thread_([=](std::stop_token stop) { watch(stop, rank, timeout_ms); }) {}
+
+ private:
+  static void watch(const std::stop_token& stop, int rank, int64_t timeout_ms) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    stopped.wait_for(lock, stop, std::chrono::milliseconds(timeout_ms), [] { return false; });
+    if (stop.stop_requested()) return;
+    std::fprintf(stderr,
+                 "colibri: rank %d: NCCL did not start within %lld ms (a rank did not come); "
+                 "leaving\n",
+                 rank, static_cast<long long>(timeout_ms));
+    std::fflush(nullptr);
+    _exit(exit_code(ErrorKind::kTimeout));
+  }
+
+  std::jthread thread_;
 };
 
 class Communicator : public NcclComm {
@@ -157,9 +187,11 @@ void Communicator::poll_until(Done&& is_done, const Deadline& deadline, const st
 
 void Communicator::init(const Deadline& deadline) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = options_.blocks ? 1 : 0;
   ncclUniqueId id;
   std::memcpy(id.internal, options_.id.data(), sizeof id.internal);
+  std::optional<StartWatchdog> watchdog;
+  if (options_.blocks) watchdog.emplace(options_.rank, deadline.remaining_ms());
   ncclResult_t state =
       ncclCommInitRankConfig(&comm_, options_.num_ranks, id, options_.rank, &config);
   if (state == ncclSuccess || state == ncclInProgress) {

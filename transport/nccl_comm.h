@@ -5,7 +5,7 @@
 // Init is non-blocking (blocking = 0) with polling, so that a rank that does not come ends at the
 // start deadline with an error and not with a watchdog's exit. The price: NCCL then also issues
 // each group behind the caller's back, so post() polls until the group is on its stream. A captured
-// step pays that once.
+// step pays that once. NcclOptions::blocks has it the other way round.
 //
 // Rules that NCCL does not check and this class does not either: both sides post every pair, in
 // groups of the same order, with equal sizes; empty pairs too. A pair that one side leaves out
@@ -41,6 +41,9 @@ struct NcclOptions {
   int64_t start_timeout_ms = 120000;  // init, then the first exchange of every pair
   int64_t post_timeout_ms = 30000;    // until NCCL has put a group on its stream
   bool may_spin = true;               // ranks do not outnumber the cores of this machine
+  // Init blocks, and a watchdog leaves the process with 4 and a line on stderr at the start
+  // deadline; groups are on their stream when NCCL's call returns.
+  bool blocks = false;
   // Called again and again in every wait; throws when the run is over (a rank has died, or says
   // that it aborts). Must not touch streams. May be empty.
   std::function<void()> poll;

@@ -1,5 +1,6 @@
 #include "tests/cuda/dense_rig.h"
 
+#include "base/cuda_check.h"
 #include "base/dtype.h"
 
 namespace colibri {
@@ -89,6 +90,22 @@ std::vector<float> DenseRig::multiply(int64_t rows) {
 std::vector<float> DenseRig::multiply_with(Ops& ops, int64_t rows) {
   ops.matmul(op(rows), *rig_.stream);
   return take_result(rows);
+}
+
+std::vector<float> DenseRig::multiply_replayed(int64_t rows) {
+  const MatMul product = op(rows);
+  const auto stream = static_cast<cudaStream_t>(rig_.stream->native_handle());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t replay = nullptr;
+  cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "a capture");
+  dense_->run(product, *rig_.stream);
+  cuda_check(cudaStreamEndCapture(stream, &graph), "a capture's end");
+  cuda_check(cudaGraphInstantiate(&replay, graph, 0), "a graph");
+  for (int run = 0; run < 2; ++run) cuda_check(cudaGraphLaunch(replay, stream), "a replay");
+  auto result = take_result(rows);
+  cudaGraphExecDestroy(replay);
+  cudaGraphDestroy(graph);
+  return result;
 }
 
 std::vector<float> DenseRig::each_row_alone(int64_t rows) {

@@ -18,6 +18,8 @@ class DenseRig {
   MatMul op(int64_t rows);
   std::vector<float> multiply(int64_t rows);
   std::vector<float> multiply_with(Ops& ops, int64_t rows);
+  // As a graph, run twice.
+  std::vector<float> multiply_replayed(int64_t rows);
   // Row after row, each in a call of its own.
   std::vector<float> each_row_alone(int64_t rows);
   std::vector<float> on_the_cpu(int64_t rows);

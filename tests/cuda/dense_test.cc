@@ -55,6 +55,13 @@ TEST(DenseProducts, LeaveTheGapsAndTheRowsAfterTheLastAlone) {
   for (const float value : rig.untouched()) ASSERT_EQ(value, DenseRig::kMark);
 }
 
+TEST(DenseProducts, GiveTheSameBitsWhenReplayed) {
+  DenseRig rig({.n = 24, .k = 72, .dtype = DType::kBF16});
+  for (const int64_t rows : {1, 7, 131}) {
+    EXPECT_EQ(difference(rig.multiply_replayed(rows), rig.multiply(rows)), "") << rows << " rows";
+  }
+}
+
 TEST(DenseProducts, AreTakenForPreparedShapesAlone) {
   DenseRig rig({.n = 24, .k = 72, .dtype = DType::kBF16});
   MatMul op = rig.op(3);

@@ -36,14 +36,15 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 }
 
 // The first exchange of all pairs takes 12 operations with two ranks.
-INSTANTIATE_TEST_SUITE_P(Scenarios, NcclCommRanks,
-                         testing::Values(Case{"Exchange", 2}, Case{"Exchange", 4},
-                                         Case{"Baselines", 3}, Case{"SilentRank", 2},
-                                         Case{"SlowRank", 2, "rank=1,op=14,kind=slow:300"},
-                                         Case{"DeadRank", 2, "", 1}, Case{"DeadRank", 3, "", 1},
-                                         Case{"PlantedError", 2, "rank=1,op=13,kind=error"},
-                                         Case{"StartWithoutARank", 2}, Case{"TwoRanksOnOneGpu", 2}),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Scenarios, NcclCommRanks,
+    testing::Values(Case{"Exchange", 2}, Case{"Exchange", 4}, Case{"BlockingExchange", 3},
+                    Case{"Baselines", 3}, Case{"SilentRank", 2},
+                    Case{"SlowRank", 2, "rank=1,op=14,kind=slow:300"}, Case{"DeadRank", 2, "", 1},
+                    Case{"DeadRank", 3, "", 1}, Case{"PlantedError", 2, "rank=1,op=13,kind=error"},
+                    Case{"StartWithoutARank", 2}, Case{"BlockingStartWithoutARank", 2},
+                    Case{"TwoRanksOnOneGpu", 2}),
+    case_name);
 
 }  // namespace
 }  // namespace colibri

@@ -83,8 +83,10 @@ struct Pairs {
   std::vector<std::unique_ptr<DeviceNumbers>> out, in;
 };
 
-void exchange(Rank& me) {
-  Pairs pairs(me, me.options());
+void exchange(Rank& me, bool blocks = false) {
+  NcclOptions options = me.options();
+  options.blocks = blocks;
+  Pairs pairs(me, options);
   for (int i = 0; i < 3; ++i) pairs.post();
   pairs.wait(20000);
   for (int peer = 0; peer < pairs.comm->size(); ++peer) {
@@ -178,6 +180,17 @@ void start_without_a_rank(Rank& me) {
   me.meet("end");
 }
 
+// The watchdog ends rank 0, which has reported before.
+void blocking_start_without_a_rank(Rank& me, const std::string& report) {
+  NcclOptions options = me.options();
+  if (me.own() == 1) return;
+  std::ofstream(report) << "ok";
+  options.blocks = true;
+  options.start_timeout_ms = 300;
+  make_nccl_comm(*make_cuda_device(0), options);
+  throw std::runtime_error("it started");
+}
+
 void two_ranks_on_one_gpu(Rank& me) {
   const NcclOptions options = me.options();
   const auto device = make_cuda_device(0);
@@ -185,8 +198,10 @@ void two_ranks_on_one_gpu(Rank& me) {
             text_of_error(ErrorKind::kEnvironment, [&] { make_nccl_comm(*device, options); }));
 }
 
-void run_scenario(const std::string& name, Rank& me) {
+void run_scenario(const std::string& name, Rank& me, const std::string& report) {
   if (name == "Exchange") return exchange(me);
+  if (name == "BlockingExchange") return exchange(me, true);
+  if (name == "BlockingStartWithoutARank") return blocking_start_without_a_rank(me, report);
   if (name == "Baselines") return baselines(me);
   if (name == "SilentRank") return silent_rank(me);
   if (name == "SlowRank") return slow_rank(me);
@@ -201,16 +216,19 @@ int run(const std::string& name, const std::string& directory) {
   MpiOptions options;
   options.may_spin = false;
   const auto mpi = make_mpi_transport(options);
+  const std::string report = directory + "/rank_" + std::to_string(mpi->rank());
   std::string result = "ok";
   try {
     Rank me{*mpi};
-    run_scenario(name, me);
+    run_scenario(name, me, report);
   } catch (const std::exception& error) {
     result = error.what();
   }
-  std::ofstream(directory + "/rank_" + std::to_string(mpi->rank())) << result;
+  std::ofstream(report) << result;
   mpi->dead_ranks();
-  if (result != "ok" || mpi->lost()) _exit(result == "ok" ? 0 : 1);
+  // A rank that leaves by its watchdog does not come to MPI's end.
+  const bool is_left_alone = name == "BlockingStartWithoutARank";
+  if (result != "ok" || mpi->lost() || is_left_alone) _exit(result == "ok" ? 0 : 1);
   mpi->finalize(0);
   return 0;
 }
