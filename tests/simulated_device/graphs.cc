@@ -35,41 +35,57 @@ thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 // One replay: nodes run in any order that their edges allow.
 class GraphWork : public StreamWork {
  public:
-  explicit GraphWork(Nodes nodes) : nodes_(std::move(nodes)), states_(nodes_->size()) {}
-  bool step() override {
-    for (bool moved = true; moved;) {
-      moved = false;
-      const auto count = static_cast<uint32_t>(states_.size());
-      const uint32_t first = count == 0 ? 0 : registry().random.below(count);
-      for (uint32_t i = 0; i < count; ++i) moved = step_node((first + i) % count) || moved;
+  explicit GraphWork(Nodes nodes) : nodes_(std::move(nodes)), states_(nodes_->size()) {
+    for (size_t i = 0; i < states_.size(); ++i) {
+      states_[i].num_missing = (*nodes_)[i].after.size();
+      for (const int before : (*nodes_)[i].after) {
+        states_[static_cast<size_t>(before)].next.push_back(i);
+      }
+      if (states_[i].num_missing == 0) ready_.push_back(i);
     }
-    return num_done_ == states_.size();
+  }
+  bool step() override {
+    while (step_any()) {
+    }
+    return ready_.empty();
   }
 
  private:
   struct State {
     std::unique_ptr<StreamWork> work;
-    bool is_done = false;
+    size_t num_missing = 0;
+    std::vector<size_t> next;
   };
-  bool step_node(uint32_t idx) {
-    State& state = states_[idx];
-    const Node& node = (*nodes_)[idx];
-    const auto is_done = [&](int one) { return states_[static_cast<size_t>(one)].is_done; };
-    if (state.is_done || !std::all_of(node.after.begin(), node.after.end(), is_done)) return false;
-    if (state.work == nullptr) {
-      log_order(Order::kStart, node.task.name);
-      state.work = node.task.make();
+  // Tries the ready nodes from a drawn one on until one gets done.
+  bool step_any() {
+    const size_t count = ready_.size();
+    const size_t first = count == 0 ? 0 : registry().random.below(static_cast<uint32_t>(count));
+    for (size_t i = 0; i < count; ++i) {
+      if (step_node((first + i) % count)) return true;
     }
-    state.is_done = state.work->step();
-    if (!state.is_done) return false;
+    return false;
+  }
+  bool step_node(size_t place) {
+    const size_t idx = ready_[place];
+    const Task& task = (*nodes_)[idx].task;
+    State& state = states_[idx];
+    if (state.work == nullptr) {
+      log_order(Order::kStart, task.name);
+      state.work = task.make();
+    }
+    if (!state.work->step()) return false;
+    log_order(Order::kDone, task.name);
     state.work = nullptr;
-    ++num_done_;
-    log_order(Order::kDone, node.task.name);
+    ready_[place] = ready_.back();
+    ready_.pop_back();
+    for (const size_t next : state.next) {
+      if (--states_[next].num_missing == 0) ready_.push_back(next);
+    }
     return true;
   }
   Nodes nodes_;
   std::vector<State> states_;
-  size_t num_done_ = 0;
+  std::vector<size_t> ready_;
 };
 
 void merge_tail(std::vector<int>& tail, const std::vector<int>& more) {

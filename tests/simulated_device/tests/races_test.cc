@@ -57,6 +57,16 @@ __global__ void add_kernel(int* sum) {
   if (threadIdx.x == 0) store(sum + 1 + blockIdx.x, load_shared(shared.words));
 }
 
+// Thread `writer` writes what all others read.
+__global__ void one_writes_kernel(int writer) {
+  int* words = shared_as<Words>().words;
+  if (static_cast<int>(threadIdx.x) == writer) {
+    store_shared(words, 1);
+  } else {
+    load_shared(words);
+  }
+}
+
 class Races : public SimTest {
  protected:
   template <class... Expected, class... Actual>
@@ -87,6 +97,14 @@ TEST_F(Races, BarrierOrders) { EXPECT_EQ(fault_of(neighbour_kernel, 3, 64, true)
 TEST_F(Races, MissingBarrierBeforeAWordIsWrittenAgain) {
   EXPECT_NE(fault_of(reuse_kernel, 1, 64, false).find("race"), std::string::npos);
   EXPECT_EQ(fault_of(reuse_kernel, 1, 64, true), "");
+}
+
+TEST_F(Races, ReadAndWriteAreFoundInWhicheverOrderTheyRun) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    set_seed(seed);
+    EXPECT_NE(fault_of(one_writes_kernel, 1, 2, 0).find("race"), std::string::npos) << seed;
+    EXPECT_NE(fault_of(one_writes_kernel, 1, 64, 40).find("race"), std::string::npos) << seed;
+  }
 }
 
 TEST_F(Races, HalfWarpsOrderThemselves) {

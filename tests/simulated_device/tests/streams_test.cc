@@ -66,13 +66,16 @@ TEST_F(Streams, CopyToPageableMemoryIsWaitedFor) {
   EXPECT_EQ(pageable, 5);
 }
 
-TEST_F(Streams, MissingWaitBetweenTwoStreamsShows) {
-  int *from = filled<int>({1}), *to = filled<int>({0});
-  const cudaStream_t a = stream(), b = stream();
-  run(add_one_kernel, grid(1, 1, a), from);
-  run(copy_kernel, grid(1, 1, b), from, to);
-  EXPECT_EQ(cudaStreamSynchronize(b), cudaSuccess);
-  EXPECT_EQ(host(to, 1)[0], 1);
+TEST_F(Streams, MissingWaitBetweenTwoStreamsShowsForEverySeed) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    set_seed(seed);
+    int *from = filled<int>({1}), *to = filled<int>({0});
+    const cudaStream_t a = stream(), b = stream();
+    run(add_one_kernel, grid(1, 1, a), from);
+    run(copy_kernel, grid(1, 1, b), from, to);
+    EXPECT_EQ(cudaStreamSynchronize(b), cudaSuccess);
+    EXPECT_EQ(host(to, 1)[0], 1);
+  }
 }
 
 TEST_F(Streams, EventOrdersTwoStreams) {
