@@ -298,6 +298,16 @@ struct Combine {
   int64_t hidden_size = 0;
 };
 
+// The greedy pick: ids[s] is the column of the largest of row s of logits [S, V], the lower one among
+// equals, -1 where a logit of the row is not finite. Rows lie `stride` floats apart.
+struct PickTokens {
+  const float* logits = nullptr;
+  int32_t* ids = nullptr;
+  int64_t num_rows = 0;
+  int64_t vocabulary = 0;  // V, at least 1
+  int64_t stride = 0;
+};
+
 // Element-wise, in place over `count` numbers.
 struct Elementwise {
   float* x = nullptr;

@@ -42,6 +42,7 @@ class Ops {
   virtual void clamp(const Elementwise&, Stream&) = 0;
   virtual void grouped_ffn(const GroupedFfn&, Stream&) = 0;
   virtual void combine(const Combine&, Stream&) = 0;
+  virtual void pick_tokens(const PickTokens&, Stream&) = 0;
   virtual void plan_dispatch(const PlanDispatch&, Stream&) = 0;
   virtual void pack_rows(const PackRows&, Stream&) = 0;
   virtual void group_pairs(const GroupPairs&, Stream&) = 0;

@@ -37,6 +37,7 @@ class CpuOps : public Ops {
   void clamp(const Elementwise&, Stream&) override;
   void grouped_ffn(const GroupedFfn&, Stream&) override;
   void combine(const Combine&, Stream&) override;
+  void pick_tokens(const PickTokens&, Stream&) override;
   void plan_dispatch(const PlanDispatch&, Stream&) override;
   void pack_rows(const PackRows&, Stream&) override;
   void group_pairs(const GroupPairs&, Stream&) override;

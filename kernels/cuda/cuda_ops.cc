@@ -52,6 +52,7 @@ class CudaOps : public Ops {
     cuda::grouped_ffn_dot(a, native(s));
   }
   void combine(const Combine& a, Stream& s) override { cuda::combine(a, native(s)); }
+  void pick_tokens(const PickTokens& a, Stream& s) override { cuda::pick_tokens(a, native(s)); }
   void plan_dispatch(const PlanDispatch& a, Stream& s) override {
     cuda::plan_dispatch(a, native(s));
   }

@@ -26,6 +26,7 @@ void sigmoid(const Elementwise&, cudaStream_t stream);
 void add(const Elementwise&, cudaStream_t stream);
 void clamp(const Elementwise&, cudaStream_t stream);
 void combine(const Combine&, cudaStream_t stream);
+void pick_tokens(const PickTokens&, cudaStream_t stream);
 void plan_dispatch(const PlanDispatch&, cudaStream_t stream);
 void pack_rows(const PackRows&, cudaStream_t stream);
 void group_pairs(const GroupPairs&, cudaStream_t stream);

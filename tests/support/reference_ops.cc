@@ -150,6 +150,7 @@ class ReferenceOps : public Ops {
   void add(const Elementwise& op, Stream& s) override { portable_->add(op, s); }
   void clamp(const Elementwise& op, Stream& s) override { portable_->clamp(op, s); }
   void combine(const Combine& op, Stream& s) override { portable_->combine(op, s); }
+  void pick_tokens(const PickTokens& op, Stream& s) override { portable_->pick_tokens(op, s); }
   void plan_dispatch(const PlanDispatch& op, Stream& s) override {
     portable_->plan_dispatch(op, s);
   }
