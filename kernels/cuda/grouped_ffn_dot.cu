@@ -10,6 +10,7 @@
 namespace colibri::cuda {
 
 constexpr int kFfnWarps = 4;
+constexpr int kFfnBlocksTogether = 3;  // on a multiprocessor
 constexpr int kQuads = kWarpSize / kDotLanes;
 constexpr int kHiddenPerBlock = kFfnWarps * kQuads;
 constexpr int kOutputsPerBlock = kFfnWarps * kQuads * kDotOutputs;
@@ -37,7 +38,8 @@ __device__ __forceinline__ const W* weights(const MatrixView* matrix) {
 
 // hidden [P, I] = silu(gate x) * up x.
 template <bool aligned, class W>
-__global__ void __launch_bounds__(kFfnWarps* kWarpSize) ffn_dot_hidden_kernel(GroupedFfn a) {
+__global__ void __launch_bounds__(kFfnWarps* kWarpSize, kFfnBlocksTogether)
+    ffn_dot_hidden_kernel(GroupedFfn a) {
   const RowBlock rows = rows_of_block(a);
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kHiddenPerBlock + threadIdx.y * kQuads;
@@ -66,7 +68,8 @@ __global__ void __launch_bounds__(kFfnWarps* kWarpSize) ffn_dot_hidden_kernel(Gr
 }
 
 template <bool aligned, class W>
-__global__ void __launch_bounds__(kFfnWarps* kWarpSize) ffn_dot_down_kernel(GroupedFfn a) {
+__global__ void __launch_bounds__(kFfnWarps* kWarpSize, kFfnBlocksTogether)
+    ffn_dot_down_kernel(GroupedFfn a) {
   const RowBlock rows = rows_of_block(a);
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kOutputsPerBlock +

@@ -20,26 +20,42 @@ inline unsigned int most_row_blocks(int64_t num_pairs, int64_t num_groups, int64
   return static_cast<unsigned int>(groups + num_pairs / rows);
 }
 
+inline constexpr int kGroupsPerLane = 4;
+inline constexpr int kGroupsAtOnce = kWarpSize * kGroupsPerLane;
+
 // Writes block `idx` of the groups' blocks of `rows` pairs to `found` in shared memory. Called by
-// one whole warp; others see it after a barrier. Cost: two loads for every 32 groups before it.
+// one whole warp; others see it after a barrier. Cost: one wait for memory for every 128 groups up
+// to the block's own.
 __device__ __forceinline__ void find_row_block(const int32_t* group_begin, int num_groups, int rows,
                                                int idx, RowBlock* found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   int before = 0;  // blocks of earlier groups
-  for (int base = 0; base < num_groups; base += kWarpSize) {
-    const int group = base + lane;
-    const int first = group < num_groups ? load(group_begin + group) : 0;
-    const int end = group < num_groups ? load(group_begin + group + 1) : 0;
-    const int blocks = (end - first + rows - 1) / rows;
+  for (int base = 0; base < num_groups; base += kGroupsAtOnce) {
+    const int first_group = base + lane * kGroupsPerLane;
+    int begin[kGroupsPerLane + 1];
+#pragma unroll
+    for (int i = 0; i <= kGroupsPerLane; ++i) {
+      const int group = first_group + i;
+      begin[i] = load(group_begin + (group < num_groups ? group : num_groups));
+    }
+    int blocks = 0;
+#pragma unroll
+    for (int i = 0; i < kGroupsPerLane; ++i) blocks += (begin[i + 1] - begin[i] + rows - 1) / rows;
     int up_to_here = blocks;
     for (int step = 1; step < kWarpSize; step *= 2) {
       const int below = shuffle(up_to_here, lane - step);
       if (lane >= step) up_to_here += below;
     }
-    const int mine = idx - before - (up_to_here - blocks);
-    if (mine >= 0 && mine < blocks) {
-      const int at = first + mine * rows;
-      store_shared(found, RowBlock{group, at, end - at < rows ? end - at : rows, 0});
+    int mine = idx - before - (up_to_here - blocks);
+    const bool is_mine = mine >= 0 && mine < blocks;
+#pragma unroll
+    for (int i = 0; i < kGroupsPerLane; ++i) {
+      const int of_group = (begin[i + 1] - begin[i] + rows - 1) / rows;
+      if (is_mine && mine >= 0 && mine < of_group) {
+        const int at = begin[i] + mine * rows, left = begin[i + 1] - at;
+        store_shared(found, RowBlock{first_group + i, at, left < rows ? left : rows, 0});
+      }
+      mine -= of_group;
     }
     before += shuffle(up_to_here, kWarpSize - 1);
     if (idx < before) return;

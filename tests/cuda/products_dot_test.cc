@@ -89,9 +89,10 @@ TEST_P(CudaDot, FeedForwardHasTheCpusBitsForEveryWidth) {
 
 TEST_P(CudaDot, FeedForwardFindsTheGroupsOfManyExperts) {
   FfnCase c{.dtype = GetParam(), .hidden_size = 16, .width = 16, .unknown_pairs = 30};
-  c.group_rows.assign(70, 0);
-  c.group_rows[31] = c.group_rows[32] = c.group_rows[69] = 1;
+  c.group_rows.assign(140, 0);
+  c.group_rows[3] = c.group_rows[4] = c.group_rows[127] = c.group_rows[128] = 1;
   c.group_rows[40] = 9;
+  c.group_rows[139] = 17;
   EXPECT_EQ(compare(c), "");
 }
 
