@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exp.h"
 #include "base/mix.h"
 
 namespace colibri {
@@ -31,7 +32,7 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingP
                     more_likely);
   all.resize(k);
   const double top = all.front().weight;
-  for (Candidate& c : all) c.weight = std::exp(c.weight - top);
+  for (Candidate& c : all) c.weight = exp_of_negative(c.weight - top);
   return all;
 }
 

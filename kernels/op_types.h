@@ -298,10 +298,22 @@ struct Combine {
   int64_t hidden_size = 0;
 };
 
-// The greedy pick: ids[s] is the column of the largest of row s of logits [S, V], the lower one among
-// equals, -1 where a logit of the row is not finite. Rows lie `stride` floats apart.
+// How one token is drawn: logits / temperature, the top_k largest, softmax, top-p, min-p, in that
+// order, in double, ids ascending among equal logits; coordinator/sampler.h draws the same.
+inline constexpr int32_t kMaxDrawnTopK = 256;
+struct TokenDraw {
+  double unit = 0;        // the draw, in [0, 1)
+  int32_t top_k = 0;      // 1 to kMaxDrawnTopK; 0: the greedy pick
+  float temperature = 1;  // > 0
+  float top_p = 1;        // (0, 1]
+  float min_p = 0;        // [0, 1): of the most likely token's probability
+};
+
+// Picks a token of each row of logits [S, V], rows `stride` floats apart: greedy (the largest, the
+// lower id among equals) or as draws[s] says. ids[s] is -1 where a logit of the row is not finite.
 struct PickTokens {
   const float* logits = nullptr;
+  const TokenDraw* draws = nullptr;  // [S], or null: all greedy
   int32_t* ids = nullptr;
   int64_t num_rows = 0;
   int64_t vocabulary = 0;  // V, at least 1

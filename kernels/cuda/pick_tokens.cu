@@ -4,6 +4,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/token_candidate.cuh"
 
 namespace colibri::cuda {
 
@@ -11,13 +12,8 @@ constexpr int kPickWarps = 16;
 constexpr int kPickEach = 4;   // logits a thread takes at once
 constexpr int kPickAhead = 4;  // times whose loads are under way
 
-struct Candidate {
-  float logit;
-  int32_t id;
-};
-
 struct PickMemory {
-  Candidate best[kPickWarps];
+  TokenCandidate best[kPickWarps];
   uint32_t is_finite[kPickWarps];
 };
 
@@ -25,25 +21,18 @@ __device__ __forceinline__ bool is_number(float x) {
   return (float_bits(x) & 0x7F800000u) != 0x7F800000u;
 }
 
-__device__ __forceinline__ void take_better(Candidate& best, Candidate other) {
-  if (other.logit > best.logit || (other.logit == best.logit && other.id < best.id)) best = other;
-}
-
-__device__ __forceinline__ void best_of_warp(Candidate& best, bool& finite) {
-  for (int step = kWarpSize / 2; step >= 1; step /= 2) {
-    const float logit = shuffle_xor(best.logit, step);
-    take_better(best, {logit, shuffle_xor(best.id, step)});
-  }
+__device__ __forceinline__ void best_of_warp(TokenCandidate& best, bool& finite) {
+  best = best_of_lanes(best);
   finite = ballot(finite) == kFullWarp;
 }
 
 // The thread's best of the row; threads without a logit have the first.
 template <bool aligned>
-__device__ __forceinline__ Candidate best_of_thread(const PickTokens& a, const float* row,
-                                                    bool& finite) {
+__device__ __forceinline__ TokenCandidate best_of_thread(const PickTokens& a, const float* row,
+                                                         bool& finite) {
   constexpr int64_t kStep = kPickWarps * kWarpSize * kPickEach;
   const int64_t thread = threadIdx.y * kWarpSize + threadIdx.x;
-  Candidate best = {load(row), 0};
+  TokenCandidate best = {load(row), 0};
   for (int64_t first = thread * kPickEach; first < a.vocabulary; first += kPickAhead * kStep) {
     Pack<float, kPickEach> logits[kPickAhead];
 #pragma unroll
@@ -73,7 +62,7 @@ __global__ void pick_tokens_kernel(PickTokens a) {
   const int warp = static_cast<int>(threadIdx.y), lane = static_cast<int>(threadIdx.x);
   const int64_t row = blockIdx.x;
   bool finite = true;
-  Candidate best = best_of_thread<aligned>(a, a.logits + row * a.stride, finite);
+  TokenCandidate best = best_of_thread<aligned>(a, a.logits + row * a.stride, finite);
   best_of_warp(best, finite);
   if (lane == 0) {
     store_shared(&memory.best[warp].logit, best.logit);
@@ -97,6 +86,7 @@ void pick_tokens(const PickTokens& a, cudaStream_t stream) {
           .shared_bytes = sizeof(PickMemory),
           .stream = stream},
          a);
+  if (a.draws != nullptr) draw_tokens(a, stream);
 }
 
 }  // namespace colibri::cuda

@@ -7,7 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "base/device.h"
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/ops.h"
 
 namespace colibri {
 namespace {
@@ -93,6 +96,36 @@ TEST(SamplerTest, ParametersOutOfRangeAreNamed) {
   params = drawing();
   params.min_p = 1;
   EXPECT_THROW(check_sampling(params), Error);
+}
+
+TEST(SamplerTest, TheOperationDrawsTheSameTokens) {
+  ThreadPool pool({.num_threads = 1});
+  const auto device = make_cpu_device(pool);
+  const auto stream = device->make_stream();
+  const auto ops = make_cpu_ops(Isa::kPortable);
+  std::vector<float> logits;
+  for (int i = 0; i < 500; ++i) logits.push_back(static_cast<float>(i * 37 % 101) / 7);
+  SamplingParams params = drawing();
+  params.top_k = 40;
+  params.temperature = 0.6f;
+  params.top_p = 0.95f;
+  params.min_p = 0.01f;
+  for (uint64_t position = 0; position < 200; ++position) {
+    const TokenDraw draw{.unit = random_unit(params.seed, 0, position),
+                         .top_k = params.top_k,
+                         .temperature = params.temperature,
+                         .top_p = params.top_p,
+                         .min_p = params.min_p};
+    int32_t id = -1;
+    ops->pick_tokens({.logits = logits.data(),
+                      .draws = &draw,
+                      .ids = &id,
+                      .num_rows = 1,
+                      .vocabulary = 500,
+                      .stride = 500},
+                     *stream);
+    EXPECT_EQ(id, sample(logits, params, 0, position)) << position;
+  }
 }
 
 }  // namespace
