@@ -1,10 +1,13 @@
-// The path whose plan stays on the device: rows go from memory to memory over a DeviceLink, and
-// only their counts come to the host. It waits for the device once a layer.
+// The path whose plan stays on the device: rows go from memory to memory over a DeviceLink. Steps
+// of many tokens send exactly what the plan holds: their counts come to the host, one wait a layer.
+// Steps of few tokens send messages of fixed size, and nobody waits before the step's end; a rank
+// that had more results than fit makes the step run again with exact counts.
 #pragma once
 
 #include <memory>
 
 #include "coordinator/expert_path.h"
+#include "coordinator/return_capacity.h"
 #include "coordinator/route_observer.h"
 #include "kernels/backend.h"
 #include "model/config.h"
@@ -25,6 +28,7 @@ struct DevicePathParts {
   RouteObserver* observer = nullptr;  // may be null
   DType row_dtype = DType::kF32;      // of the rows that the experts take
   int64_t max_tokens = 0;             // largest T of a step
+  FixedCapacity fixed;                // for steps of few tokens
 };
 
 // Takes its message buffers once.

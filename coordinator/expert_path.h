@@ -12,8 +12,8 @@
 
 namespace colibri {
 
-// One layer of one step after the router, everything where the backend computes. Arrays live until
-// the step's next layer.
+// One layer of one step after the router, everything where the backend computes. Rows live until
+// the step's next layer, ids and weights until the step's end.
 struct RoutedTokens {
   int layer = 0;
   const Batch* batch = nullptr;
@@ -37,6 +37,11 @@ struct LocatedResults {
 class ExpertPath {
  public:
   virtual ~ExpertPath() = default;
+  // Around the layers of a step. end_step() returns once the step's work is done, or false when the
+  // step has to run again, from its inputs on: what it wrote is of no use, but for keys and values,
+  // which are written again. Errors: those of begin, where they show only now.
+  virtual void begin_step(const Batch&, Stream&) {}
+  virtual bool end_step(const Deadline&, Stream&) { return true; }
   // Sends the rows of other ranks. One layer at a time. Errors: kInput when the router's logits
   // were not finite; those of Transport::wait.
   virtual void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) = 0;

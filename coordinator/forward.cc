@@ -35,9 +35,14 @@ const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
   inputs_.set(batch, *context_.stream);
-  embed(batch);
-  for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
-  return logits(batch);
+  ExpertPath& path = moe_.path();
+  do {
+    path.begin_step(batch, *context_.stream);
+    embed(batch);
+    for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
+    logits(batch);
+  } while (!path.end_step(Deadline::after_ms(step_timeout_ms), *context_.stream));
+  return on_host(static_cast<int64_t>(batch.logit_rows.size()) * context_.config->vocab_size);
 }
 
 void Forward::norm(const Buffer& x, const WeightVector& weight, int64_t num_rows, Buffer& out) {
@@ -100,9 +105,9 @@ void Forward::dense(const LayerWeights& w, const Batch& batch) {
                     *context_.stream);
 }
 
-const float* Forward::logits(const Batch& batch) {
+void Forward::logits(const Batch& batch) {
   const auto num_rows = static_cast<int64_t>(batch.logit_rows.size());
-  if (num_rows == 0) return nullptr;
+  if (num_rows == 0) return;
   const StageTimer timer(stages_, Stage::kHead);
   const int64_t hidden = context_.config->hidden_size, vocab = context_.config->vocab_size;
   last_.reserve_discarding(static_cast<size_t>(num_rows * hidden) * sizeof(float));
@@ -116,10 +121,10 @@ const float* Forward::logits(const Batch& batch) {
   norm(last_, context_.weights->final_norm, num_rows, last_);
   linear_.read(last_.as<float>(), num_rows, hidden, hidden);
   linear_.multiply(context_.weights->head(), logits_.as<float>());
-  return on_host(num_rows * vocab);
 }
 
 const float* Forward::on_host(int64_t num_logits) {
+  if (num_logits == 0) return nullptr;
   if (context_.device->place() == Place::kHost) return logits_.as<float>();
   const size_t bytes = static_cast<size_t>(num_logits) * sizeof(float);
   host_logits_.reserve_discarding(bytes);

@@ -36,8 +36,9 @@ MoeLayer::MoeLayer(const ForwardContext& context, const MoeLayerParts& parts, De
                                     token_row_bytes(parts.row_dtype, context.config->hidden_size))),
       logits_(float_buffer(context, context.max_tokens * context.config->num_experts)),
       expert_ids_(*context.device,
-                  static_cast<size_t>(context.max_tokens * top_k_) * sizeof(int32_t)),
-      weights_(float_buffer(context, context.max_tokens * top_k_)),
+                  static_cast<size_t>(context.config->num_layers * context.max_tokens * top_k_) *
+                      sizeof(int32_t)),
+      weights_(float_buffer(context, context.config->num_layers * context.max_tokens * top_k_)),
       shared_(float_buffer(context, context.config->shared_width > 0
                                         ? context.max_tokens * context.config->hidden_size
                                         : 0)),
@@ -50,15 +51,16 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   StageTimes& stages = *context_.stages;
   {
     const StageTimer timer(stages, Stage::kRouter);
-    route(w, normed, tokens);
+    route(layer, normed, tokens);
   }
   {
     const StageTimer timer(stages, Stage::kDispatch);
+    const Choice chosen = choice(layer, tokens);
     parts_.path->begin({.layer = layer,
                         .batch = &batch,
                         .rows = expert_rows(normed, tokens),
-                        .expert_ids = expert_ids_.as<int32_t>(),
-                        .weights = weights_.as<float>()},
+                        .expert_ids = chosen.ids,
+                        .weights = chosen.weights},
                        deadline, *context_.stream);
   }
   {
@@ -75,7 +77,7 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
     results = parts_.path->finish(deadline, *context_.stream);
   }
   const StageTimer timer(stages, Stage::kCombine);
-  combine(results, w, tokens, hidden);
+  combine(layer, results, tokens, hidden);
 }
 
 // Quantised or rounded once a layer: what travels is what every rank multiplies.
@@ -100,7 +102,14 @@ TokenRows MoeLayer::expert_rows(const float* normed, int64_t num_tokens) {
   return {expert_rows_.data(), parts_.row_dtype, hidden};
 }
 
-void MoeLayer::route(const LayerWeights& w, const float* normed, int64_t num_tokens) {
+MoeLayer::Choice MoeLayer::choice(int layer, int64_t num_tokens) {
+  const int64_t at = layer * num_tokens * top_k_;
+  return {expert_ids_.as<int32_t>() + at, weights_.as<float>() + at};
+}
+
+void MoeLayer::route(int layer, const float* normed, int64_t num_tokens) {
+  const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
+  const Choice chosen = choice(layer, num_tokens);
   context_.ops->matmul({.x = normed,
                         .weight = w.router.view,
                         .out = logits_.as<float>(),
@@ -111,8 +120,8 @@ void MoeLayer::route(const LayerWeights& w, const float* normed, int64_t num_tok
   context_.ops->route({.knobs = knobs_of(*context_.config),
                        .logits = logits_.as<float>(),
                        .selection_bias = w.router_bias.data(),
-                       .expert_ids = expert_ids_.as<int32_t>(),
-                       .weights = weights_.as<float>(),
+                       .expert_ids = chosen.ids,
+                       .weights = chosen.weights,
                        .num_tokens = num_tokens},
                       *context_.stream);
 }
@@ -132,12 +141,13 @@ void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t nu
   context_.ops->sigmoid({.x = shared_gate_.as<float>(), .count = num_tokens}, *context_.stream);
 }
 
-void MoeLayer::combine(const LocatedResults& results, const LayerWeights& w, int64_t num_tokens,
+void MoeLayer::combine(int layer, const LocatedResults& results, int64_t num_tokens,
                        float* hidden) {
+  const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
   context_.ops->combine({.residual = hidden,
                          .results = results.data,
                          .result_offset = results.offset,
-                         .weights = weights_.as<float>(),
+                         .weights = choice(layer, num_tokens).weights,
                          .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
                          .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
                          .out = hidden,

@@ -23,14 +23,20 @@ class MoeLayer {
   void run(int layer, const Batch& batch, const float* normed, const Deadline& deadline,
            float* hidden);
 
+  ExpertPath& path() { return *parts_.path; }
   const LoadStats& load_stats() const { return parts_.path->load_stats(); }
 
  private:
-  void route(const LayerWeights& w, const float* normed, int64_t num_tokens);
+  // What the router chose in a layer.
+  struct Choice {
+    int32_t* ids;    // [T, K]
+    float* weights;  // [T, K]
+  };
+  Choice choice(int layer, int64_t num_tokens);
+  void route(int layer, const float* normed, int64_t num_tokens);
   TokenRows expert_rows(const float* normed, int64_t num_tokens);
   void run_shared(const LayerWeights& w, const float* normed, int64_t num_tokens);
-  void combine(const LocatedResults& results, const LayerWeights& w, int64_t num_tokens,
-               float* hidden);
+  void combine(int layer, const LocatedResults& results, int64_t num_tokens, float* hidden);
 
   ForwardContext context_;
   MoeLayerParts parts_;
@@ -38,8 +44,8 @@ class MoeLayer {
   int64_t top_k_;
   Buffer expert_rows_;  // [T] rows as the experts take them, when that is not f32
   Buffer logits_;       // [T, E]
-  Buffer expert_ids_;   // [T, K] int32
-  Buffer weights_;      // [T, K]
+  Buffer expert_ids_;   // [L, T, K] int32, T of this step
+  Buffer weights_;      // [L, T, K]
   Buffer shared_;       // [T, H]
   Buffer shared_gate_;  // [T]
 };

@@ -27,7 +27,7 @@ PlanOnDevice::PlanOnDevice(const Placement& placement, const Backend& backend, c
       max_rows_(limits.max_tokens * std::min<int64_t>(limits.top_k, num_ranks_)) {
   upload_tables(placement);
   const int64_t choices = limits.max_tokens * limits.top_k;
-  counts_ = room_for<int32_t>(2 * (num_ranks_ + 1) + 1, backend);
+  counts_ = room_for<int32_t>(static_cast<int64_t>(counts_at(num_layers())) + 1, backend);
   row_token_ = room_for<int32_t>(max_rows_, backend);
   pair_begin_ = room_for<int32_t>(max_rows_ + 1, backend);
   slot_ = room_for<int32_t>(choices, backend);
@@ -55,20 +55,25 @@ void PlanOnDevice::upload_tables(const Placement& placement) {
 
 void PlanOnDevice::make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream) {
   const Table& table = tables_[static_cast<size_t>(layer)];
-  backend_.ops->plan_dispatch({.expert_ids = expert_ids,
-                               .slot_begin = slot_begin_.as<int32_t>() + table.slot_begin,
-                               .slots = slots_.as<ExpertSlot>() + table.slots,
-                               .row_begin = counts_.as<int32_t>(),
-                               .row_token = row_token_.as<int32_t>(),
-                               .pair_begin = pair_begin_.as<int32_t>(),
-                               .slot = slot_.as<int32_t>(),
-                               .pair_of_choice = pair_of_choice_.as<int32_t>(),
-                               .rank_pair_begin = counts_.as<int32_t>() + num_ranks_ + 1,
-                               .flags = flags(),
-                               .num_tokens = num_tokens,
-                               .top_k = limits_.top_k,
-                               .num_ranks = num_ranks_},
-                              stream);
+  backend_.ops->plan_dispatch(
+      {.expert_ids = expert_ids,
+       .slot_begin = slot_begin_.as<int32_t>() + table.slot_begin,
+       .slots = slots_.as<ExpertSlot>() + table.slots,
+       .row_begin = counts_.as<int32_t>() + counts_at(layer),
+       .row_token = row_token_.as<int32_t>(),
+       .pair_begin = pair_begin_.as<int32_t>(),
+       .slot = slot_.as<int32_t>(),
+       .pair_of_choice = pair_of_choice_.as<int32_t>(),
+       .rank_pair_begin = counts_.as<int32_t>() + counts_at(layer) + num_ranks_ + 1,
+       .flags = flags(),
+       .num_tokens = num_tokens,
+       .top_k = limits_.top_k,
+       .num_ranks = num_ranks_},
+      stream);
+}
+
+void PlanOnDevice::clear_flags(Stream& stream) {
+  backend_.device->zero(flags(), sizeof(uint32_t), stream);
 }
 
 }  // namespace colibri

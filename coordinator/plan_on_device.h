@@ -19,14 +19,20 @@ class PlanOnDevice {
 
   // Enqueues the plan of expert_ids [T, K] in `layer`.
   void make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream);
+  void clear_flags(Stream& stream);
 
-  // As PlanDispatch's. The counts of one plan, row_begin, rank_pair_begin and the flags, lie next
-  // to each other, so that one copy brings them: [R + 1], [R + 1], [1].
-  const int32_t* row_begin() const { return counts_.as<int32_t>(); }
-  const int32_t* rank_pair_begin() const { return row_begin() + num_ranks_ + 1; }
-  uint32_t* flags() { return counts_.as<uint32_t>() + 2 * (num_ranks_ + 1); }
+  // As PlanDispatch's. Counts are kept for every layer of a step: row_begin [R + 1] and, after it,
+  // rank_pair_begin [R + 1]; after those of all layers comes the flag word.
+  const int32_t* row_begin(int layer) const { return counts_.as<int32_t>() + counts_at(layer); }
+  uint32_t* flags() { return counts_.as<uint32_t>() + counts_at(num_layers()); }
   const void* counts() const { return counts_.data(); }
   size_t counts_bytes() const { return counts_.size_bytes(); }
+  // Where a layer's begin, in numbers of four bytes.
+  size_t counts_at(int layer) const {
+    return static_cast<size_t>(layer) * 2 * static_cast<size_t>(num_ranks_ + 1);
+  }
+  int num_layers() const { return static_cast<int>(tables_.size()); }
+  int num_ranks() const { return num_ranks_; }
   const int32_t* row_token() const { return row_token_.as<int32_t>(); }
   const int32_t* pair_begin() const { return pair_begin_.as<int32_t>(); }
   const int32_t* slot() const { return slot_.as<int32_t>(); }

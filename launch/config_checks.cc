@@ -29,6 +29,7 @@ void check_common(const CommonOptions& o) {
   check_word("--dense-weights", o.dense_weights, {"auto", "f32", "bf16", "q8", "q4"});
   check_word("--page-cache", o.page_cache, {"keep", "drop"});
   check_word("--kv-dtype", o.kv_dtype, {"auto", "f32", "bf16"});
+  check_word("--activations", o.activations, {"auto", "f32", "bf16"});
   check_word("--transport", o.transport, {"auto", "local", "mpi", "nccl"});
   check_word("--combine", o.combine, {"exact", "reduced"});
   check_word("--bind", o.bind, {"own", "inherit"});
@@ -44,10 +45,6 @@ void check_common(const CommonOptions& o) {
   if (parse_device(o.device).ordinal >= 0 && o.ranks > 1) {
     fail(ErrorKind::kInput, "--device ", o.device, " is one GPU and --ranks ", o.ranks,
          " wants one for each rank; want --device cuda");
-  }
-  if (o.transport == "nccl") {
-    fail(ErrorKind::kUnsupported,
-         "--transport nccl is not part of this version; want local or mpi");
   }
   if (o.combine == "reduced") {
     fail(ErrorKind::kUnsupported, "--combine reduced is not part of this version; want exact");

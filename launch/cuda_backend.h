@@ -10,13 +10,23 @@
 #include "base/device.h"
 #include "kernels/ops.h"
 #include "topology/gpu.h"
+#include "transport/device_link.h"
+#include "transport/transport.h"
 
 namespace colibri {
 
 // Raised with every change of CudaBackend or of an interface that its functions return (Device,
 // Ops, GpuProbe).
-inline constexpr uint32_t kCudaBackendAbi = 1;
+inline constexpr uint32_t kCudaBackendAbi = 2;
 inline constexpr char kCudaBackendSymbol[] = "colibri_cuda_backend";
+
+// What a link between GPUs is made from.
+struct LinkParts {
+  Transport* host = nullptr;  // between the same ranks; outlives the link
+  int64_t start_timeout_ms = 120000;
+  int64_t step_timeout_ms = 30000;
+  bool may_spin = true;
+};
 
 // What the shared object offers. Its functions throw colibri::Error; what they make must be gone
 // before the process ends, and stays valid until then: the object is never closed.
@@ -33,6 +43,13 @@ struct CudaBackend {
   std::unique_ptr<Device> (*make_device)(int ordinal) = nullptr;
   // For the calling thread's current GPU; see kernels/cuda/cuda_ops.h.
   std::unique_ptr<Ops> (*make_ops)() = nullptr;
+
+  // NCCL, or false and "" where the object was built without.
+  bool (*has_nccl)() = nullptr;
+  std::string (*nccl_version)() = nullptr;
+  // All ranks of `host` call it at the same point. Errors: as make_nccl_comm
+  // (transport/nccl_comm.h).
+  std::unique_ptr<DeviceLink> (*make_link)(Device& device, const LinkParts& parts) = nullptr;
 };
 
 // libcolibri_cuda.so beside this program, or the file that COLIBRI_CUDA_LIBRARY names.

@@ -1,9 +1,37 @@
 // The one symbol of libcolibri_cuda.so.
 #include "base/cuda_device.h"
+#include "base/error.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "launch/cuda_backend.h"
 #include "launch/run_config.h"
 #include "topology/probe_cuda.h"
+#include "transport/nccl_comm.h"
+
+namespace colibri {
+namespace {
+
+// A peer's death ends every wait: its process is watched by the host's transport.
+void fail_if_a_peer_died(Transport& host) {
+  host.progress();
+  const std::vector<int> dead = host.dead_ranks();
+  if (!dead.empty()) fail(ErrorKind::kRankLost, "rank ", dead.front(), " has died");
+}
+
+std::unique_ptr<DeviceLink> make_link(Device& device, const LinkParts& parts) {
+  Transport* host = parts.host;
+  NcclOptions options;
+  options.rank = host->rank();
+  options.num_ranks = host->size();
+  options.id = share_nccl_id(*host, Deadline::after_ms(parts.start_timeout_ms));
+  options.start_timeout_ms = parts.start_timeout_ms;
+  options.post_timeout_ms = parts.step_timeout_ms;
+  options.may_spin = parts.may_spin;
+  options.poll = [host] { fail_if_a_peer_died(*host); };
+  return make_nccl_comm(device, options);
+}
+
+}  // namespace
+}  // namespace colibri
 
 extern "C" __attribute__((visibility("default"))) const colibri::CudaBackend*
 colibri_cuda_backend() {
@@ -13,6 +41,9 @@ colibri_cuda_backend() {
                                             .probe_gpus = colibri::probe_gpus,
                                             .read_gpu_memory = colibri::read_gpu_memory,
                                             .make_device = colibri::make_cuda_device,
-                                            .make_ops = colibri::make_cuda_ops};
+                                            .make_ops = colibri::make_cuda_ops,
+                                            .has_nccl = colibri::has_nccl,
+                                            .nccl_version = colibri::nccl_version,
+                                            .make_link = colibri::make_link};
   return &backend;
 }

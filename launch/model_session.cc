@@ -37,7 +37,8 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
     : options_(options),
       context_(context),
       hooks_(hooks),
-      kv_dtype_(parse_kv_dtype(options.kv_dtype)) {
+      kv_dtype_(parse_kv_dtype(options.kv_dtype, context.device.is_cuda())),
+      activations_(parse_activations(options.activations, context.device.is_cuda())) {
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
   compare_with_others(start_ms);
@@ -53,11 +54,10 @@ ModelSession::~ModelSession() = default;
 void ModelSession::compare_with_others(int64_t timeout_ms) const {
   if (context_.transport == nullptr) return;
   const std::string wire = std::to_string(kWireVersion) + "." + std::to_string(kControlVersion);
-  const std::string backend = ops_->name().substr(0, ops_->name().find('/'));
   const std::pair<std::string, std::string> values[] = {
       {"version", kVersion},
       {"wire version", wire},
-      {"backend", backend},
+      {"backend", backend_.text()},
       {"weights fingerprint", checkpoint_->fingerprint()},
       {"form of the experts' rows", to_string(row_dtype())}};
   try {
@@ -70,7 +70,8 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
 }
 
 Backend ModelSession::backend() {
-  return {device_.get(), stream_.get(), ops_.get(), pool_.get(), activations_};
+  return {backend_.device.get(), backend_.stream.get(), backend_.ops.get(), pool_.get(),
+          activations_};
 }
 
 LocalExperts& ModelSession::experts_for_host_rows() {
@@ -105,10 +106,6 @@ int ModelSession::max_batch() const {
   return options_.max_batch > 0 ? options_.max_batch : kDefaultMaxBatch;
 }
 
-bool ModelSession::may_spin() const {
-  return context_.num_local_ranks <= static_cast<int>(allowed_cpus().size());
-}
-
 void ModelSession::open(const Prepare& prepare) {
   formats_ = parse_weight_formats(options_.weights, options_.dense_weights);
   checkpoint_ = open_model(options_, formats_);
@@ -126,12 +123,7 @@ void ModelSession::open(const Prepare& prepare) {
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
   pool_ = std::make_unique<ThreadPool>(pool);
-  device_ = hooks_.make_device(*pool_);
-  stream_ = device_->make_stream();
-  ops_ = hooks_.make_ops(parse_isa(options_.isa));
-  if (hooks_.make_link && context_.transport != nullptr) {
-    link_ = hooks_.make_link(context_, *device_);
-  }
+  backend_ = make_session_backend(options_, hooks_, context_, *pool_);
 }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
@@ -168,7 +160,7 @@ void ModelSession::load() {
     shard.max_pairs = max_step_tokens() * shape_.top_k;
     shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
     shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, backend());
-    if (device_->place() != Place::kHost) {
+    if (backend_.device->place() != Place::kHost) {
       staged_ = std::make_unique<StagedExperts>(
           *shard_, backend(), TokenRows{nullptr, row_dtype(), shape_.hidden_size},
           StagedExperts::Limits{max_step_tokens(), shard.max_pairs});
@@ -197,14 +189,14 @@ void ModelSession::make_coordinator() {
       make_exchange({.transport = context_.transport,
                      .local = options_.self_exchange ? &experts_for_host_rows()
                                                      : static_cast<LocalExperts*>(shard_.get()),
-                     .device = device_.get(),
-                     .ops = ops_.get(),
+                     .device = backend_.device.get(),
+                     .ops = backend_.ops.get(),
                      .row_dtype = row_dtype(),
                      .hidden_size = config.hidden_size,
                      .num_layers = config.num_layers,
                      .max_tokens = max_step_tokens(),
                      .top_k = config.top_k,
-                     .may_spin = may_spin(),
+                     .may_spin = may_spin(context_),
                      .self_exchange = options_.self_exchange});
   if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
   if (recorder_) c.observers.add(*recorder_);
@@ -212,9 +204,9 @@ void ModelSession::make_coordinator() {
   c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
                                                        .weights = &c.weights,
                                                        .cache = c.cache.get(),
-                                                       .device = device_.get(),
-                                                       .ops = ops_.get(),
-                                                       .stream = stream_.get(),
+                                                       .device = backend_.device.get(),
+                                                       .ops = backend_.ops.get(),
+                                                       .stream = backend_.stream.get(),
                                                        .activations = activations_,
                                                        .max_tokens = max_step_tokens()},
                                         MoeLayerParts{c.path.get(), row_dtype()});
@@ -229,8 +221,8 @@ void ModelSession::make_coordinator() {
 void ModelSession::make_path() {
   const ModelConfig& config = checkpoint_->config();
   Coordinator& c = *coordinator_;
-  if (!link_) {
-    c.path = make_host_path({.device = device_.get(),
+  if (!backend_.link) {
+    c.path = make_host_path({.device = backend_.device.get(),
                              .config = &config,
                              .placement = &*placement_,
                              .exchange = c.exchange.get(),
@@ -246,12 +238,13 @@ void ModelSession::make_path() {
   c.path = make_device_path({.backend = backend(),
                              .config = &config,
                              .placement = &*placement_,
-                             .link = link_.get(),
+                             .link = backend_.link.get(),
                              .transport = context_.transport,
                              .local = shard_.get(),
                              .observer = &c.observers,
                              .row_dtype = row_dtype(),
-                             .max_tokens = max_step_tokens()});
+                             .max_tokens = max_step_tokens(),
+                             .fixed = backend_.fixed_capacity});
 }
 
 int ModelSession::run(const Serve& serve) {
@@ -314,11 +307,12 @@ int ModelSession::run_worker() {
                               .num_layers = checkpoint_->config().num_layers,
                               .max_rows = max_step_tokens(),
                               .max_pairs = max_step_tokens() * shape_.top_k,
-                              .may_spin = may_spin()};
-  if (link_) {
-    return DeviceWorker({backend(), link_.get(), context_.transport, shard_.get()}, options).run();
+                              .may_spin = may_spin(context_)};
+  if (backend_.link) {
+    return DeviceWorker({backend(), backend_.link.get(), context_.transport, shard_.get()}, options)
+        .run();
   }
-  return Worker(*context_.transport, experts_for_host_rows(), options).run(*stream_);
+  return Worker(*context_.transport, experts_for_host_rows(), options).run(*backend_.stream);
 }
 
 const ExchangeTotals& ModelSession::exchange_totals() const {

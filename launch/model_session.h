@@ -15,9 +15,9 @@
 #include "coordinator/weights.h"
 #include "launch/rank_context.h"
 #include "launch/run_config.h"
+#include "launch/session_backend.h"
 #include "model/checkpoint.h"
 #include "topology/placement.h"
-#include "transport/device_link.h"
 #include "worker/expert_shard.h"
 #include "worker/staged_experts.h"
 
@@ -39,11 +39,7 @@ struct Serving {
 };
 
 // What a run may replace. Functions that are not set leave things as they are.
-struct SessionHooks {
-  std::function<std::unique_ptr<Device>(ThreadPool&)> make_device = make_cpu_device;
-  std::function<std::unique_ptr<Ops>(Isa)> make_ops = make_cpu_ops;
-  // Rows then travel between devices, planned there. Called on every rank of several.
-  std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;
+struct SessionHooks : BackendHooks {
   // Rank 0: another choice of experts than the router's.
   std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
 };
@@ -63,7 +59,7 @@ class ModelSession {
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   const Placement& placement() const { return *placement_; }
   const ModelShape& shape() const { return shape_; }
-  const Ops& ops() const { return *ops_; }
+  const Ops& ops() const { return *backend_.ops; }
   ThreadPool& pool() { return *pool_; }
   // The form of the rows that experts take: i8 when they are q8 or q4.
   DType row_dtype() const;
@@ -96,7 +92,6 @@ class ModelSession {
   int max_batch() const;
   int64_t max_context() const;
   int num_sequences() const;
-  bool may_spin() const;
   Backend backend();
   LocalExperts& experts_for_host_rows();
 
@@ -106,15 +101,12 @@ class ModelSession {
   SessionNeeds needs_;
   ModelShape shape_;
   DType kv_dtype_;
-  DType activations_ = DType::kF32;
+  DType activations_;
   WeightFormats formats_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<Placement> placement_;
   std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<DeviceLink> link_;  // null: rows travel through host memory
+  SessionBackend backend_;
   std::unique_ptr<ExpertShard> shard_;
   std::unique_ptr<StagedExperts> staged_;    // the shard for rows in host memory; GPU only
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes

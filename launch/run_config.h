@@ -30,6 +30,7 @@ struct CommonOptions {
   std::string combine = "exact";
   int64_t chunk = 512;
   std::string kv_dtype = "auto";
+  std::string activations = "auto";  // of a GPU's products with bf16 weights: f32 or bf16
   int64_t max_context = 0;  // 0: what the requests need
   int max_batch = 0;        // 0: as many as there are prompts, at most 16
   std::string log_level = "warn";

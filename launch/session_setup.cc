@@ -8,9 +8,9 @@
 
 namespace colibri {
 
-DType parse_kv_dtype(const std::string& text) {
-  if (text == "auto" || text == "f32") return DType::kF32;
-  if (text == "bf16") return DType::kBF16;
+DType parse_kv_dtype(const std::string& text, bool is_cuda) {
+  if (text == "f32" || (text == "auto" && !is_cuda)) return DType::kF32;
+  if (text == "bf16" || text == "auto") return DType::kBF16;
   fail(ErrorKind::kInput, "--kv-dtype is '", text, "', want auto, f32 or bf16");
 }
 
@@ -72,6 +72,10 @@ int64_t attention_workspace_bytes(const ModelConfig& config, int64_t max_tokens)
     floats += 2 * a.head_dim * (a.num_heads + a.num_kv_heads);
   }
   return floats * max_tokens * static_cast<int64_t>(sizeof(float));
+}
+
+bool may_spin(const RankContext& context) {
+  return context.num_local_ranks <= static_cast<int>(allowed_cpus().size());
 }
 
 uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank) {

@@ -17,8 +17,8 @@ inline constexpr int kDefaultMaxBatch = 16;
 inline constexpr int64_t kStopTimeoutMs = 3000;
 inline constexpr int64_t kStopAfterLossMs = 200;
 
-// "auto" is f32 on the CPU.
-DType parse_kv_dtype(const std::string& text);
+// "auto" is f32 on the CPU and bf16 on a GPU.
+DType parse_kv_dtype(const std::string& text, bool is_cuda = false);
 // "auto" is the best this processor has.
 Isa parse_isa(const std::string& text);
 
@@ -32,6 +32,9 @@ int64_t context_limit(const CommonOptions& options, const ModelConfig& config);
 
 // Threads of this rank: --threads, else its share of the allowed cores, or the cores near its GPU.
 ThreadPool::Options pool_options(const CommonOptions& options, const RankContext& context);
+
+// Whether a rank that waits may spin: ranks do not outnumber this machine's cores.
+bool may_spin(const RankContext& context);
 
 // Bytes `rank` reads from the checkpoint.
 uint64_t share_bytes(const Checkpoint& checkpoint, const Placement& placement, int rank);

@@ -28,7 +28,9 @@ void add_model_options(CLI::App& app, CommonOptions& o) {
   add(app, "--weights", o.weights, "Experts in memory: auto (as stored), f32, bf16, q8 or q4");
   add(app, "--dense-weights", o.dense_weights,
       "Attention, dense MLPs and head: auto (wide), f32, bf16, q8 or q4");
-  add(app, "--kv-dtype", o.kv_dtype, "KV cache: auto (f32 on the CPU), f32 or bf16");
+  add(app, "--kv-dtype", o.kv_dtype, "KV cache: auto (f32 on the CPU, bf16 on a GPU), f32 or bf16");
+  add(app, "--activations", o.activations,
+      "what a GPU's products with bf16 weights read: auto (bf16), bf16 or f32");
   add(app, "--max-context", o.max_context, "Most tokens of one sequence (0: what is needed)");
   add(app, "--log-level", o.log_level, "trace, debug, info, warn, error or off");
 }
@@ -38,7 +40,8 @@ void add_rank_options(CLI::App& app, CommonOptions& o) {
   add(app, "--device", o.device, "cpu, cuda (a GPU for each rank) or cuda:N");
   app.add_flag("--allow-mixed-gpus", o.allow_mixed_gpus,
                "GPUs of unequal compute capability: tokens may then depend on the placement");
-  add(app, "--transport", o.transport, "auto, local (ranks are threads) or mpi");
+  add(app, "--transport", o.transport,
+      "auto, local (ranks are threads), mpi, or nccl (between GPUs)");
   add(app, "--threads", o.threads, "Threads of each rank (0: all cores of its share)");
   add(app, "--bind", o.bind, "own: cores near the GPU, or of the local rank's share; inherit");
   add(app, "--isa", o.isa, "auto, portable, avx2 or avx512: same bits, other speed");
@@ -95,7 +98,7 @@ void add_inspect(CLI::App& app, RunConfig& config) {
 
 void add_doctor(CLI::App& app, RunConfig& config) {
   add(app, "--log-level", config.common.log_level, "trace, debug, info, warn, error or off");
-  add(app, "--transport", config.common.transport, "auto, local or mpi");
+  add(app, "--transport", config.common.transport, "auto, local, mpi or nccl");
   add(app, "--ranks", config.common.ranks, "Ranks that ping each other (2)");
   add(app, "--start-timeout", config.common.start_timeout_s, "Seconds to wait for them");
   app.add_flag("--ping-only", config.doctor.ping_only, "Only the ping between ranks");

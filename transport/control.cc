@@ -32,6 +32,8 @@ size_t body_bytes_of(ControlKind kind) {
       return sizeof(WorkerStatsBody);
     case ControlKind::kLayerRows:
       return sizeof(LayerRowsBody);
+    case ControlKind::kFixedStep:
+      return sizeof(FixedStepBody);
   }
   return 0;
 }
@@ -74,6 +76,15 @@ void check_layer_rows(const LayerRowsBody& rows, int from) {
   }
 }
 
+void check_fixed_step(const FixedStepBody& step, int from) {
+  if (step.num_tokens <= 0) refuse(from, "num_tokens", step.num_tokens, "above 0");
+  if (step.top_k <= 0) refuse(from, "top_k", step.top_k, "above 0");
+  const int64_t most = int64_t{step.num_tokens} * step.top_k;
+  for (const int32_t capacity : step.capacity) {
+    if (capacity < 0 || capacity > most) refuse(from, "capacity", capacity, "[0, ", most, "]");
+  }
+}
+
 void check_body(const ControlView& view, int from) {
   switch (view.kind()) {
     case ControlKind::kHello:
@@ -86,6 +97,8 @@ void check_body(const ControlView& view, int from) {
       return check_progress(view.as<LoadProgressBody>(), from);
     case ControlKind::kLayerRows:
       return check_layer_rows(view.as<LayerRowsBody>(), from);
+    case ControlKind::kFixedStep:
+      return check_fixed_step(view.as<FixedStepBody>(), from);
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:
@@ -122,7 +135,7 @@ ControlView parse_control(std::span<const std::byte> message, int from, uint32_t
     refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
   }
   const size_t body_bytes = body_bytes_of(header.kind);
-  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 9]");
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 10]");
   if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
   if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
   if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);

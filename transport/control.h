@@ -35,6 +35,7 @@ enum class ControlKind : uint16_t {
   kLoadProgress = 7,
   kWorkerStats = 8,
   kLayerRows = 9,
+  kFixedStep = 10,
 };
 
 struct ControlHeader {
@@ -135,6 +136,19 @@ struct LayerRowsBody {
   int32_t reserved = 0;
 };
 static_assert(sizeof(LayerRowsBody) == 24 && offsetof(LayerRowsBody, layer) == 8);
+
+// Coordinator -> worker: a whole step follows whose messages are as large as this many tokens could
+// make them: for every layer with experts, in order, a row message with room for num_tokens rows
+// and num_tokens * top_k pairs, and results for capacity[layer] pairs.
+inline constexpr size_t kMaxFixedLayers = 256;
+struct FixedStepBody {
+  static constexpr ControlKind kKind = ControlKind::kFixedStep;
+  uint64_t step = 0;
+  int32_t num_tokens = 0;
+  int32_t top_k = 0;
+  int32_t capacity[kMaxFixedLayers] = {};
+};
+static_assert(sizeof(FixedStepBody) == 16 + 4 * kMaxFixedLayers);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

@@ -57,60 +57,96 @@ int DeviceWorker::run() {
       send_stats();
       return stop.exit_code;
     }
-    if (command.kind() != ControlKind::kLayerRows) {
-      fail(ErrorKind::kInput, "rank ", coordinator_, " sent a control message of kind ",
-           static_cast<int>(command.kind()), " to a worker, want counts or stop");
-    }
-    const auto rows = command.as<LayerRowsBody>();
-    post_control();
-    serve(rows);
+    obey(command);
   }
 }
 
+// The next command may come while this one's work goes on, so its receive is posted first.
+void DeviceWorker::obey(const ControlView& command) {
+  if (command.kind() == ControlKind::kLayerRows) {
+    const auto rows = command.as<LayerRowsBody>();
+    post_control();
+    return serve(rows);
+  }
+  if (command.kind() == ControlKind::kFixedStep) {
+    const auto step = command.as<FixedStepBody>();
+    post_control();
+    return serve(step);
+  }
+  fail(ErrorKind::kInput, "rank ", coordinator_, " sent a control message of kind ",
+       static_cast<int>(command.kind()), " to a worker, want rows, a step or stop");
+}
+
+void DeviceWorker::check_work(const Work& work) const {
+  if (work.max_rows <= options_.max_rows && work.max_pairs <= options_.max_pairs &&
+      work.layer < options_.num_layers) {
+    return;
+  }
+  fail(ErrorKind::kInput, "rank ", coordinator_, " announced ", work.max_rows, " rows and ",
+       work.max_pairs, " pairs of layer ", work.layer, ", want at most ", options_.max_rows,
+       " and ", options_.max_pairs, " of ", options_.num_layers, " layers");
+}
+
 void DeviceWorker::serve(const LayerRowsBody& rows) {
-  if (rows.num_rows > options_.max_rows || rows.num_pairs > options_.max_pairs ||
-      rows.layer >= options_.num_layers) {
-    fail(ErrorKind::kInput, "rank ", coordinator_, " announced ", rows.num_rows, " rows and ",
-         rows.num_pairs, " pairs of layer ", rows.layer, ", want at most ", options_.max_rows,
-         " and ", options_.max_pairs, " of ", options_.num_layers, " layers");
-  }
-  const int64_t row_bytes = token_row_bytes(options_.row_dtype, options_.hidden_size);
-  const RowMessageLayout layout = row_message_layout(rows.num_rows, rows.num_pairs, row_bytes);
-  Stream& stream = *parts_.backend.stream;
-  auto* message = rows_.as<char>();
-  const DeviceRecv recv{coordinator_, message, rows.num_rows == 0 ? 0 : layout.total_bytes};
-  parts_.link->post({}, {&recv, 1}, stream);
-  const auto at = [&](size_t offset) { return reinterpret_cast<const int32_t*>(message + offset); };
-  if (rows.num_rows > 0) {
-    parts_.experts->run(
-        DeviceRows{.layer = rows.layer,
-                   .tokens = {message + layout.payload, options_.row_dtype, options_.hidden_size},
-                   .num_rows = at(offsetof(RowHeader, num_rows)),
-                   .pair_begin = at(layout.pair_begin),
-                   .slot = at(layout.slots),
-                   .max_rows = rows.num_rows,
-                   .max_pairs = rows.num_pairs,
-                   .max_results = rows.num_pairs,
-                   .out = results_.as<float>(),
-                   .flags = flags_.as<uint32_t>()},
-        stream);
-  }
-  const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, rows.num_pairs)};
-  parts_.link->post({&send, 1}, {}, stream);
-  parts_.backend.device->copy(host_flags_.as<char>(), flags_.data(), sizeof(uint32_t), stream);
-  parts_.link->wait(stream, Deadline::never(), "layer " + std::to_string(rows.layer));
-  check_flags(rows);
+  const Work work{rows.layer, rows.num_rows, rows.num_pairs, rows.num_pairs};
+  check_work(work);
+  enqueue(work);
+  wait_for("layer " + std::to_string(rows.layer) + ", step " + std::to_string(rows.step));
   totals_.num_rows += static_cast<uint64_t>(rows.num_rows);
   totals_.num_pairs += static_cast<uint64_t>(rows.num_pairs);
   ++totals_.num_messages;
 }
 
-void DeviceWorker::check_flags(const LayerRowsBody& rows) const {
-  const uint32_t flags = *host_flags_.as<uint32_t>();
+void DeviceWorker::serve(const FixedStepBody& step) {
+  for (int layer = 0; layer < options_.num_layers; ++layer) {
+    if (step.capacity[layer] == 0) continue;
+    const Work work{layer, step.num_tokens, int64_t{step.num_tokens} * step.top_k,
+                    step.capacity[layer]};
+    check_work(work);
+    enqueue(work);
+    ++totals_.num_messages;
+  }
+  wait_for("step " + std::to_string(step.step));
+}
+
+void DeviceWorker::enqueue(const Work& work) {
+  const int64_t row_bytes = token_row_bytes(options_.row_dtype, options_.hidden_size);
+  const RowMessageLayout layout = row_message_layout(work.max_rows, work.max_pairs, row_bytes);
+  Stream& stream = *parts_.backend.stream;
+  auto* message = rows_.as<char>();
+  const DeviceRecv recv{coordinator_, message, work.max_rows == 0 ? 0 : layout.total_bytes};
+  parts_.link->post({}, {&recv, 1}, stream);
+  const auto at = [&](size_t offset) { return reinterpret_cast<const int32_t*>(message + offset); };
+  if (work.max_rows > 0) {
+    parts_.experts->run(
+        DeviceRows{.layer = work.layer,
+                   .tokens = {message + layout.payload, options_.row_dtype, options_.hidden_size},
+                   .num_rows = at(offsetof(RowHeader, num_rows)),
+                   .pair_begin = at(layout.pair_begin),
+                   .slot = at(layout.slots),
+                   .max_rows = work.max_rows,
+                   .max_pairs = work.max_pairs,
+                   .max_results = work.max_results,
+                   .out = results_.as<float>(),
+                   .flags = flags_.as<uint32_t>()},
+        stream);
+  }
+  const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, work.max_results)};
+  parts_.link->post({&send, 1}, {}, stream);
+}
+
+// More pairs than results fit is the coordinator's business: it sees the same and asks again.
+void DeviceWorker::wait_for(const std::string& what) {
+  Stream& stream = *parts_.backend.stream;
+  Device& device = *parts_.backend.device;
+  device.copy(host_flags_.as<char>(), flags_.data(), sizeof(uint32_t), stream);
+  device.zero(flags_.data(), sizeof(uint32_t), stream);
+  parts_.link->wait(stream, Deadline::never(), what);
+  const uint32_t flags = *host_flags_.as<uint32_t>() & ~kFlagOverflow;
   if (flags == 0) return;
-  fail(ErrorKind::kInput, "rank ", coordinator_, ", layer ", rows.layer,
+  fail(ErrorKind::kInput, "rank ", coordinator_, ", ", what,
        (flags & kFlagBadSlot) != 0 ? ": a row asks for a slot that this rank does not have"
-                                   : ": the row message's counts are not those announced",
+                                   : ": a row message's counts are not those announced",
        "; do all ranks use the same placement?");
 }
 

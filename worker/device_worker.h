@@ -34,8 +34,17 @@ class DeviceWorker {
 
  private:
   void post_control();
+  // One layer's message and the room for its results.
+  struct Work {
+    int layer = 0;
+    int64_t max_rows = 0, max_pairs = 0, max_results = 0;
+  };
+  void obey(const ControlView& command);
   void serve(const LayerRowsBody& rows);
-  void check_flags(const LayerRowsBody& rows) const;
+  void serve(const FixedStepBody& step);
+  void check_work(const Work& work) const;
+  void enqueue(const Work& work);
+  void wait_for(const std::string& what);
   void send_stats();
 
   DeviceWorkerParts parts_;

@@ -25,12 +25,15 @@ struct Point {
   bool with_mates = false, self_exchange = false;
   std::string isa = "auto";
   bool device_rows = false;  // planned where the operations run, rows from memory to memory
+  FixedCapacity fixed = {};  // then
 };
 
 std::string name_of(const Point& p) {
   return std::to_string(p.ranks) + " ranks, " + std::to_string(p.threads) + " threads, chunk " +
          std::to_string(p.chunk) + ", " + p.placement + (p.with_mates ? ", with mates" : "") +
-         (p.self_exchange ? ", self-exchange" : "") + (p.device_rows ? ", device rows" : "") + ", " + p.isa;
+         (p.self_exchange ? ", self-exchange" : "") + (p.device_rows ? ", device rows" : "") +
+         ", up to " + std::to_string(p.fixed.max_tokens) + " tokens in " +
+         std::to_string(p.fixed.first_share) + " shares, " + p.isa;
 }
 
 std::vector<int32_t> prompt_of(int length, int64_t vocab, int step) {
@@ -79,6 +82,7 @@ std::vector<std::vector<float>> logits_at(const Subject& subject, const Point& p
     run.hooks.make_link = [&](RankContext& context, Device& device) {
       return fabric.link(context.rank, device);
     };
+    run.hooks.fixed_capacity = point.fixed;
   }
   return run_model(run).logits;
 }
@@ -154,6 +158,9 @@ std::vector<Point> other_ways() {
   points.push_back({3, 1, 7, "random:2", true, true});
   points.push_back({2, 1, kWholePrompt, "contiguous", false, false, "auto", true});
   points.push_back({5, 1, 7, "random:3", true, false, "auto", true});
+  // All steps, and with so little room for results that most run again.
+  points.push_back({3, 1, 64, "random:4", true, false, "auto", true, {64, 32}});
+  points.push_back({3, 1, 7, "contiguous", true, false, "auto", true, {64, 2}});
   return points;
 }
 

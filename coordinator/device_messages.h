@@ -1,0 +1,86 @@
+// The coordinator's side of rows that travel between devices: where each rank's message and its
+// results lie, the messages themselves, and the groups that carry them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/staging_buffer.h"
+#include "coordinator/expert_path.h"
+#include "coordinator/plan_on_device.h"
+#include "kernels/backend.h"
+#include "transport/device_link.h"
+
+namespace colibri {
+
+// Room of one rank in one layer, which both sides know: what travels is as large as this, however
+// much of it is filled.
+struct RankRoom {
+  int32_t max_rows = 0, max_pairs = 0;
+  int32_t max_results = 0;
+};
+
+class DeviceMessages {
+ public:
+  struct Limits {
+    int num_layers = 0;
+    DType row_dtype = DType::kF32;
+    int64_t hidden_size = 0;
+    size_t message_bytes = 0;  // of all ranks in one layer
+    int64_t num_results = 0;   // likewise
+    int64_t num_choices = 0;   // T * K
+  };
+  DeviceMessages(const Backend& backend, DeviceLink& link, const Limits& limits);
+
+  // Fixes the rooms [R] of a layer; this rank's own takes no message. Fails with kInternal when
+  // they are more than was planned. Takes effect with upload(), after which the host may go on
+  // only once the stream is past it.
+  void set_rooms(int layer, std::span<const RankRoom> rooms);
+  void upload(int layer, int num_layers, Stream& stream);
+
+  // Fills the messages of a plan. `header` is what they share.
+  void pack(const RowHeader& header, const TokenRows& tokens, int64_t num_tokens,
+            const PlanOnDevice& plan, Stream& stream);
+  // Sends them and receives the results, on a stream of its own: other work goes on meanwhile.
+  void post(int layer);
+  // Work enqueued on `stream` from now on sees the results of the last post.
+  void receive(Stream& stream);
+  // Where result of each choice lies, to offset [T, K] of int64.
+  LocatedResults locate(int layer, int64_t num_tokens, int64_t top_k, PlanOnDevice& plan,
+                        Stream& stream);
+
+  // Of this rank's own rows: first result.
+  float* own_results(int layer);
+  // Bytes of a rank's message in a layer, and of its results.
+  size_t message_bytes(int layer, int rank) const;
+  size_t result_bytes(int layer, int rank) const;
+
+ private:
+  // Of every rank in every layer, [L, R].
+  template <class T>
+  struct Table {
+    Table(Device& device, size_t count)
+        : host(device, count * sizeof(T)), memory(device, count * sizeof(T)) {}
+    StagingBuffer host;
+    Buffer memory;
+  };
+  template <class T>
+  void upload_rows(Table<T>& table, int layer, int num_layers, Stream& stream);
+  size_t at(int layer, int rank) const {
+    return static_cast<size_t>(layer) * static_cast<size_t>(num_ranks_) + static_cast<size_t>(rank);
+  }
+
+  Backend backend_;
+  DeviceLink& link_;
+  Limits limits_;
+  int num_ranks_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Event> packed_, arrived_;
+  Table<MessagePlace> places_;
+  Table<int64_t> block_begin_;  // in floats
+  Table<int32_t> max_results_;
+  Buffer messages_, results_, offset_;
+};
+
+}  // namespace colibri

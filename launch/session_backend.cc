@@ -1,0 +1,84 @@
+#include "launch/session_backend.h"
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "launch/cuda_backend.h"
+#include "launch/session_setup.h"
+
+namespace colibri {
+namespace {
+
+// Decode steps up to this many tokens have messages of fixed size over NCCL.
+constexpr int64_t kMaxFixedTokens = 64;
+
+std::unique_ptr<Device> make_device(const BackendHooks& hooks, const ChosenDevice& chosen,
+                                    ThreadPool& pool) {
+  if (hooks.make_device) return hooks.make_device(pool);
+  return chosen.is_cuda() ? chosen.backend->make_device(chosen.gpu.ordinal) : make_cpu_device(pool);
+}
+
+std::unique_ptr<Ops> make_ops(const BackendHooks& hooks, const ChosenDevice& chosen, Isa isa) {
+  if (hooks.make_ops) return hooks.make_ops(isa);
+  return chosen.is_cuda() ? chosen.backend->make_ops() : make_cpu_ops(isa);
+}
+
+// Whether rows travel over NCCL.
+bool wants_nccl(const CommonOptions& options, const RankContext& context) {
+  const ChosenDevice& chosen = context.device;
+  if (options.transport == "nccl") {
+    if (!chosen.is_cuda()) {
+      fail(ErrorKind::kUnsupported,
+           "--transport nccl sends rows between GPUs; want --device cuda, or --transport mpi");
+    }
+    if (!chosen.backend->has_nccl()) {
+      fail(ErrorKind::kUnsupported,
+           "--transport nccl: libcolibri_cuda.so was built without NCCL; build it where nccl.h and "
+           "libnccl.so are found (cmake -DCOLIBRI_NCCL_ROOT=...), or use --transport mpi");
+    }
+    return context.size > 1;
+  }
+  return options.transport == "auto" && context.size > 1 && chosen.is_cuda() &&
+         chosen.backend->has_nccl();
+}
+
+std::unique_ptr<DeviceLink> make_nccl_link(const CommonOptions& options, RankContext& context,
+                                           Device& device) {
+  Transport& host = *context.transport;
+  return context.device.backend->make_link(
+      device, {.host = &host,
+               .start_timeout_ms = int64_t{options.start_timeout_s} * 1000,
+               .step_timeout_ms = int64_t{options.step_timeout_s} * 1000,
+               .may_spin = may_spin(context)});
+}
+
+}  // namespace
+
+std::string SessionBackend::text() const {
+  const std::string name = ops->name().substr(0, ops->name().find('/'));
+  return name + (link ? " with rows between devices" : " with rows through host memory");
+}
+
+SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
+                                    RankContext& context, ThreadPool& pool) {
+  SessionBackend made;
+  made.device = make_device(hooks, context.device, pool);
+  made.stream = made.device->make_stream();
+  made.ops = make_ops(hooks, context.device, parse_isa(options.isa));
+  made.fixed_capacity = hooks.fixed_capacity;
+  if (hooks.make_link) {
+    if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);
+  } else if (wants_nccl(options, context)) {
+    made.link = make_nccl_link(options, context, *made.device);
+    made.fixed_capacity.max_tokens = kMaxFixedTokens;
+  }
+  return made;
+}
+
+DType parse_activations(const std::string& text, bool is_cuda) {
+  if (text == "bf16" && !is_cuda) {
+    fail(ErrorKind::kUnsupported, "--activations bf16 needs a GPU (--device cuda); want f32");
+  }
+  return text == "f32" || !is_cuda ? DType::kF32 : DType::kBF16;
+}
+
+}  // namespace colibri

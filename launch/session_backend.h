@@ -1,0 +1,48 @@
+// What a rank of a session computes with, and how its rows travel: decided by --device,
+// --transport and --activations.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/device.h"
+#include "coordinator/return_capacity.h"
+#include "kernels/ops.h"
+#include "launch/rank_context.h"
+#include "launch/run_config.h"
+#include "transport/device_link.h"
+
+namespace colibri {
+
+// What tests put in the place of what the options ask for. Functions that are not set change
+// nothing.
+struct BackendHooks {
+  std::function<std::unique_ptr<Device>(ThreadPool&)> make_device;
+  std::function<std::unique_ptr<Ops>(Isa)> make_ops;
+  // Rows then travel between devices, planned there. Called on every rank of several.
+  std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;
+  FixedCapacity fixed_capacity;  // for rows that travel so
+};
+
+// In the order they are made; the last goes first.
+struct SessionBackend {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<DeviceLink> link;  // null: rows travel through host memory
+  FixedCapacity fixed_capacity;
+
+  // "cpu", "cuda over nccl", ...: the same on ranks that fit together.
+  std::string text() const;
+};
+
+// Every rank calls it at the same point: with NCCL the ranks join a communicator here. Errors:
+// kUnsupported for a combination that cannot be; those of the GPU and of NCCL.
+SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
+                                    RankContext& context, ThreadPool& pool);
+
+// --activations: f32 on the CPU, bf16 on a GPU unless f32 is asked for. Fails with kUnsupported for
+// bf16 on the CPU.
+DType parse_activations(const std::string& text, bool is_cuda);
+
+}  // namespace colibri
