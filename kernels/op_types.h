@@ -180,9 +180,9 @@ struct KvWrite {
 //   L = fma(l, b, L * a), O = fma(o, b, O * a) (the first tile is taken as it is); out = O / L.
 // Slots after a token's position are never read into its result, whatever they hold.
 // q [T, heads, key_dim], out [T, heads, value_dim]. Consecutive tokens with the same `pages`
-// pointer share work. max_position: no token's position is above it (the bound of a captured graph's
-// contexts), or 0 where nobody knows; the device cuts long contexts into pieces by it, the host
-// ignores it. It changes no bit.
+// pointer share work. max_position: no token's position is above it (the bound of a captured
+// graph's contexts), or 0 where nobody knows; the device cuts long contexts into pieces by it, the
+// host ignores it. It changes no bit.
 struct Attention {
   KvLayout layout;
   const void* pool = nullptr;

@@ -120,10 +120,14 @@ std::string compare_attention(const AttentionCase& c, const OnPool& on_pool) {
   return compare_as(c, to_bf16(pool), pages, on_pool);
 }
 
-std::string compare_spoilt_attention(const AttentionCase& c, float value) {
+std::string compare_spoilt_attention(const AttentionCase& c, int32_t position, float number) {
   const Pages pages(c);
   std::vector<float> pool = make_pool(c, pages);
-  pool[static_cast<size_t>(pages.table[0] * c.layout.page_elements())] = value;
+  const KvLayout& layout = c.layout;
+  const int64_t page = pages.table[static_cast<size_t>(position / kTile)];
+  float* at = pool.data() + page * layout.page_elements();
+  at[position % kTile * layout.key_dim] = number;
+  at[layout.num_kv_heads * kTile * layout.key_dim + position % kTile * layout.value_dim] = number;
   return compare_as(c, pool, pages, {});
 }
 

@@ -29,7 +29,8 @@ using OnPool = std::function<void(const void* pool, size_t bytes)>;
 // Random queries, keys and values. What lies after each sequence's last position is NaN. "" or how
 // the GPU's result differs.
 std::string compare_attention(const AttentionCase& c, const OnPool& on_pool = {});
-// The same with the first number of the first sequence's cache set to `value`, for f32 caches.
-std::string compare_spoilt_attention(const AttentionCase& c, float value);
+// The same with the first number of key and value of kv head 0 at one position of the first
+// sequence set to `number`, for f32 caches.
+std::string compare_spoilt_attention(const AttentionCase& c, int32_t position, float number);
 
 }  // namespace colibri

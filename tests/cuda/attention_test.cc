@@ -72,12 +72,15 @@ TEST(CudaAttention, HasTheCpusBitsOverMoreTilesThanAWaveHolds) {
   EXPECT_EQ(compare_attention(c), "");
 }
 
-// A key that gives an infinite score makes the row NaN, and no other row.
-TEST(CudaAttention, NotFiniteScoresStayInTheirRows) {
-  AttentionCase c{grouped(2, 16, 16), 4, {{70, 2}}};
+// A position that is not finite makes rows NaN that see it, and no others: the last one is seen by
+// the last of the run's tokens, though all of them share its tile's reading.
+TEST(CudaAttention, NotFiniteNumbersReachOnlyRowsThatSeeThem) {
+  AttentionCase c{grouped(2, 16, 16), 4, {{68, 4}}};
   for (const bool knows_contexts : {false, true}) {
     c.knows_contexts = knows_contexts;
-    EXPECT_EQ(compare_spoilt_attention(c, std::numeric_limits<float>::infinity()), "");
+    for (const int32_t position : {0, 70, 71}) {
+      EXPECT_EQ(compare_spoilt_attention(c, position, std::numeric_limits<float>::infinity()), "");
+    }
   }
 }
 
