@@ -8,6 +8,7 @@ foreach(name other_version no_symbol)
 endforeach()
 colibri_test(device_test unit
   SOURCES
+    capacity_test.cc
     cuda_backend_test.cc
     device_choice_test.cc
     doctor_gpus_test.cc
