@@ -8,6 +8,7 @@
 #include "coordinator/host_path.h"
 #include "coordinator/kv_cache.h"
 #include "coordinator/route_recorder.h"
+#include "launch/gpu_plan.h"
 #include "launch/load_progress.h"
 #include "launch/session_setup.h"
 #include "topology/memory_plan.h"
@@ -128,14 +129,17 @@ void ModelSession::open(const Prepare& prepare) {
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
 void ModelSession::check_memory_plan() const {
-  const bool one_node = context_.num_local_ranks == context_.size;
-  if (!one_node) return;
   MemoryPlanOptions options;
   options.max_context = max_context();
   options.max_batch = num_sequences();
   options.max_tokens = max_step_tokens();
   options.coordinator_workspace_bytes =
       attention_workspace_bytes(checkpoint_->config(), max_step_tokens());
+  if (context_.device.is_cuda()) {
+    return check_gpu_plan(options_, shape_, *placement_, options, context_);
+  }
+  const bool one_node = context_.num_local_ranks == context_.size;
+  if (!one_node) return;
   const std::vector<RankMemory> plan = plan_memory(shape_, *placement_, options);
   const std::vector<NodeMemory> nodes = {{"this machine", read_system_memory().usable_bytes()}};
   if (context_.is_root()) context_.log->info("memory plan\n{}", memory_table(plan, nodes));

@@ -75,6 +75,13 @@ TEST_F(SimulatedGpuTest, OneGpuUnderTwoNumbersIsFoundByItsUuid) {
                  3, {"ranks 0 and 1 are both on GPU 1"});
 }
 
+TEST_F(SimulatedGpuTest, PlanThatDoesNotFitNamesRankSizesAndWhatToDo) {
+  // Rank 1 holds the experts: 9.4 MB.
+  expect_refused(run_command(on_gpus({"--device", "cuda", "--ranks", "2"}), 30,
+                             {"COLIBRI_SIM_DEVICES=2", "COLIBRI_SIM_MEMORY=8000000"}),
+                 3, {"not enough memory on rank", "; use more GPUs, a smaller --max-context"});
+}
+
 TEST_F(SimulatedGpuTest, DoctorShowsGpusAndTheirLinks) {
   const CommandResult result =
       run_command({kProgram, "doctor", "--transport", "local"}, 30, {"COLIBRI_SIM_DEVICES=2"});

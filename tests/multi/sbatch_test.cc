@@ -111,6 +111,16 @@ TEST_F(SbatchTest, TwoRanksAnswer) {
   EXPECT_EQ(result.out, romeo_line());
 }
 
+TEST_F(SbatchTest, TwoSimulatedGpusAnswer) {
+  if (!COLIBRI_SIMULATED_GPUS) GTEST_SKIP() << "want a build with COLIBRI_CUDA=simulated";
+  const CommandResult result = run({"generate", "--model", kDemo, "--prompt", "ROMEO:", "--greedy",
+                                    "--max-tokens", "3", "--ids", "--max-context", "0"},
+                                   {"STUB_RUNS=1", "COLIBRI_SIM_DEVICES=2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(romeo_line().find(result.out.substr(0, result.out.find('\n')) + ","), 0u) << result.out;
+  EXPECT_NE(result.err.find("(cuda"), std::string::npos) << result.err;
+}
+
 TEST(NodeConfigTest, LoadsAndSaysCuda) {
   const CommandResult result =
       run_command({kProgram, "generate", "--config", COLIBRI_SOURCE_DIR "/configs/node-8gpu.toml",
