@@ -37,6 +37,24 @@ class CudaEvent : public Event {
 
 cudaEvent_t native(const Event& event) { return static_cast<const CudaEvent&>(event).event; }
 
+class CudaGraph : public Graph {
+ public:
+  explicit CudaGraph(cudaGraph_t graph) {
+    const cudaError_t error = cudaGraphInstantiate(&exec_, graph, 0);
+    cudaGraphDestroy(graph);
+    cuda_check(error, "making a graph executable");
+  }
+  ~CudaGraph() override { cudaGraphExecDestroy(exec_); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  void enqueue(Stream& stream) override {
+    cuda_check(cudaGraphLaunch(exec_, native(stream)), "launching a graph");
+  }
+
+ private:
+  cudaGraphExec_t exec_ = nullptr;
+};
+
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(int ordinal) {
@@ -99,8 +117,19 @@ class CudaDevice : public Device {
   void synchronize(const Event& event) override {
     cuda_check(cudaEventSynchronize(native(event)), "work on the GPU");
   }
-  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override {
-    fail(ErrorKind::kUnsupported, "graphs are not built yet");
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& enqueue) override {
+    cuda_check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal),
+               "beginning a capture");
+    cudaGraph_t graph = nullptr;
+    try {
+      enqueue();
+    } catch (...) {
+      cudaStreamEndCapture(native(stream), &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    cuda_check(cudaStreamEndCapture(native(stream), &graph), "ending a capture");
+    return std::make_unique<CudaGraph>(graph);
   }
 
  private:

@@ -15,6 +15,11 @@ class UploadedArray {
  public:
   explicit UploadedArray(Device& device) : device_(&device), memory_(device, 0) {}
 
+  // From now on arrays of up to `count` keep the address of the copy.
+  void reserve(size_t count) {
+    if (device_->place() != Place::kHost) memory_.reserve_discarding(count * sizeof(T));
+  }
+
   // `values` stays alive and unchanged until the work on `stream` that reads the result is done.
   const T* upload(std::span<const T> values, Stream& stream) {
     if (device_->place() == Place::kHost) return values.data();

@@ -99,7 +99,8 @@ void GroupedQueryAttention::attend(int layer, const Batch& batch) {
                            .num_heads = context_.config->attention.num_heads,
                            .q_stride = q_width_,
                            .out_stride = q_width_,
-                           .softmax_scale = context_.config->attention.softmax_scale},
+                           .softmax_scale = context_.config->attention.softmax_scale,
+                           .max_position = context_.inputs->max_position()},
                           *context_.stream);
 }
 

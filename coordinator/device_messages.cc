@@ -30,12 +30,18 @@ DeviceMessages::DeviceMessages(const Backend& backend, DeviceLink& link, const L
                static_cast<size_t>(limits.num_results * limits.hidden_size) * sizeof(float)),
       offset_(*backend.device, static_cast<size_t>(limits.num_choices) * sizeof(int64_t)) {}
 
-size_t DeviceMessages::message_bytes(int layer, int rank) const {
+// Where nothing travels the header still has its place: it is written for every rank.
+size_t DeviceMessages::place_bytes(int layer, int rank) const {
+  if (rank == link_.rank()) return 0;
   const MessagePlace& place = places_.host.as<MessagePlace>()[at(layer, rank)];
-  if (place.max_rows == 0 || rank == link_.rank()) return 0;
   return row_message_layout(place.max_rows, place.max_pairs,
                             token_row_bytes(limits_.row_dtype, limits_.hidden_size))
       .total_bytes;
+}
+
+size_t DeviceMessages::message_bytes(int layer, int rank) const {
+  const bool is_empty = places_.host.as<MessagePlace>()[at(layer, rank)].max_rows == 0;
+  return is_empty ? 0 : place_bytes(layer, rank);
 }
 
 size_t DeviceMessages::result_bytes(int layer, int rank) const {
@@ -52,7 +58,7 @@ void DeviceMessages::set_rooms(int layer, std::span<const RankRoom> rooms) {
                                                         room.max_rows, room.max_pairs};
     block_begin_.host.as<int64_t>()[at(layer, rank)] = result_at * limits_.hidden_size;
     max_results_.host.as<int32_t>()[at(layer, rank)] = room.max_results;
-    message_at += (message_bytes(layer, rank) + kAlignment - 1) / kAlignment * kAlignment;
+    message_at += (place_bytes(layer, rank) + kAlignment - 1) / kAlignment * kAlignment;
     result_at += room.max_results;
   }
   check(message_at <= messages_.size_bytes() && result_at <= limits_.num_results, "messages of ",

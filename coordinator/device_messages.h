@@ -67,6 +67,7 @@ class DeviceMessages {
   };
   template <class T>
   void upload_rows(Table<T>& table, int layer, int num_layers, Stream& stream);
+  size_t place_bytes(int layer, int rank) const;
   size_t at(int layer, int rank) const {
     return static_cast<size_t>(layer) * static_cast<size_t>(num_ranks_) + static_cast<size_t>(rank);
   }

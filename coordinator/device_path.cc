@@ -15,24 +15,30 @@ namespace {
 class DevicePath : public ExpertPath {
  public:
   explicit DevicePath(const DevicePathParts& parts);
-  void begin_step(const Batch& batch, Stream& stream) override;
+  void begin_step(const Batch& batch, const Batch& padded, Stream& stream) override;
   void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) override;
   void run_local(Stream& stream) override;
   LocatedResults finish(const Deadline& deadline, Stream& stream) override;
   bool end_step(const Deadline& deadline, Stream& stream) override;
+  int64_t max_captured_tokens() const override {
+    return parts_.link->can_be_captured() ? parts_.fixed.max_tokens : 0;
+  }
+  std::optional<uint64_t> graph_key() const override {
+    return is_fixed_ ? std::optional(capacity_.version()) : std::nullopt;
+  }
   const LoadStats& load_stats() const override { return stats_; }
 
  private:
   int own_rank() const { return parts_.link->rank(); }
   bool is_moe(int layer) const { return parts_.config->layer_is_moe[static_cast<size_t>(layer)]; }
-  size_t num_choices() const { return static_cast<size_t>(tokens_.num_tokens() * top_k_); }
+  size_t num_choices() const { return static_cast<size_t>(num_tokens_ * top_k_); }
   RankRoom counted(int layer, int rank) const;
   void announce(const std::vector<std::byte>& message, int rank);
-  void begin_fixed_step(const Batch& batch, Stream& stream);
+  void begin_fixed_step(Stream& stream);
   void fetch(int first_layer, int num_layers, Stream& stream);
-  void take_choice(const RoutedTokens& tokens);
+  void take_choice(int layer);
   void lay_out_exactly(Stream& stream);
-  void observe_capacity(const RoutedTokens& tokens);
+  void observe_capacity(int layer);
   RowHeader header() const;
   std::string what() const;
 
@@ -47,7 +53,11 @@ class DevicePath : public ExpertPath {
   std::vector<std::vector<std::byte>> announcements_;    // [R] as they are being sent
   std::vector<Pending> pending_;
   ReturnCapacity capacity_;
-  std::vector<RoutedTokens> layers_;  // of this step, whose choices are still to be looked at
+  const Batch* batch_ = nullptr;  // of this step, without padding
+  int64_t num_tokens_ = 0;        // with it
+  // Where the choices of this and every other step lie, [L, T, K]: a replay calls no begin().
+  const int32_t* all_ids_ = nullptr;
+  const float* all_weights_ = nullptr;
   RoutedTokens tokens_;
   bool is_fixed_ = false, must_be_exact_ = false;
   uint64_t step_ = 0, fixed_steps_ = 0, reruns_ = 0;
@@ -116,17 +126,18 @@ void DevicePath::announce(const std::vector<std::byte>& message, int rank) {
   pending_.push_back(parts_.transport->post({{&send, 1}, {}}, nullptr));
 }
 
-void DevicePath::begin_step(const Batch& batch, Stream& stream) {
+void DevicePath::begin_step(const Batch& batch, const Batch& padded, Stream& stream) {
   ++step_;
-  layers_.clear();
-  is_fixed_ = !must_be_exact_ && batch.num_tokens() <= parts_.fixed.max_tokens;
+  batch_ = &batch;
+  num_tokens_ = padded.num_tokens();
+  is_fixed_ = !must_be_exact_ && num_tokens_ <= parts_.fixed.max_tokens;
   plan_.clear_flags(stream);
-  if (is_fixed_) begin_fixed_step(batch, stream);
+  if (is_fixed_) begin_fixed_step(stream);
 }
 
 // The workers hear once of the whole step; nobody waits for a device before its end.
-void DevicePath::begin_fixed_step(const Batch& batch, Stream& stream) {
-  const auto tokens = static_cast<int32_t>(batch.num_tokens());
+void DevicePath::begin_fixed_step(Stream& stream) {
+  const auto tokens = static_cast<int32_t>(num_tokens_);
   const auto pairs = static_cast<int32_t>(tokens * top_k_);
   FixedStepBody body{
       .step = step_, .num_tokens = tokens, .top_k = static_cast<int32_t>(top_k_), .capacity = {}};
@@ -161,13 +172,14 @@ RowHeader DevicePath::header() const {
 
 void DevicePath::begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) {
   tokens_ = tokens;
-  plan_.make(tokens.layer, tokens.expert_ids, tokens.num_tokens(), stream);
-  if (is_fixed_) {
-    layers_.push_back(tokens);
-  } else {
+  const int64_t before = tokens.layer * num_tokens_ * top_k_;
+  all_ids_ = tokens.expert_ids - before;
+  all_weights_ = tokens.weights - before;
+  plan_.make(tokens, stream);
+  if (!is_fixed_) {
     fetch(tokens.layer, 1, stream);
     parts_.link->wait(stream, deadline, what());  // the only wait in this layer
-    take_choice(tokens);
+    take_choice(tokens.layer);
     parts_.transport->wait(pending_, deadline, "counts of the layer before");
     lay_out_exactly(stream);
   }
@@ -180,22 +192,19 @@ void DevicePath::fetch(int first_layer, int num_layers, Stream& stream) {
   const size_t each = num_choices(), at = each * static_cast<size_t>(first_layer);
   const size_t count = each * static_cast<size_t>(num_layers);
   device_.copy(host_counts_.as<char>(), plan_.counts(), plan_.counts_bytes(), stream);
-  const int64_t back = (tokens_.layer - first_layer) * static_cast<int64_t>(each);
-  device_.copy(host_ids_.as<int32_t>() + at, tokens_.expert_ids - back, count * sizeof(int32_t),
-               stream);
+  device_.copy(host_ids_.as<int32_t>() + at, all_ids_ + at, count * sizeof(int32_t), stream);
   if (parts_.observer == nullptr) return;
-  device_.copy(host_weights_.as<float>() + at, tokens_.weights - back, count * sizeof(float),
-               stream);
+  device_.copy(host_weights_.as<float>() + at, all_weights_ + at, count * sizeof(float), stream);
 }
 
-void DevicePath::take_choice(const RoutedTokens& tokens) {
-  const size_t count = num_choices(), at = count * static_cast<size_t>(tokens.layer);
+void DevicePath::take_choice(int layer) {
+  const size_t at = num_choices() * static_cast<size_t>(layer);
+  const auto count = static_cast<size_t>(batch_->num_tokens() * top_k_);
   const std::span<const int32_t> ids(host_ids_.as<int32_t>() + at, count);
-  check_choice(tokens, ids, top_k_);
-  stats_.add(tokens.layer, ids);
+  check_choice(layer, *batch_, ids, top_k_);
+  stats_.add(layer, ids);
   if (parts_.observer == nullptr) return;
-  parts_.observer->on_routes(tokens.layer, *tokens.batch, ids,
-                             {host_weights_.as<float>() + at, count});
+  parts_.observer->on_routes(layer, *batch_, ids, {host_weights_.as<float>() + at, count});
 }
 
 RankRoom DevicePath::counted(int layer, int rank) const {
@@ -225,7 +234,7 @@ void DevicePath::lay_out_exactly(Stream& stream) {
 void DevicePath::run_local(Stream& stream) {
   const bool has_own = !parts_.placement->experts_of(tokens_.layer, own_rank()).empty();
   if (!has_own) return;
-  const int64_t tokens = tokens_.num_tokens();
+  const int64_t tokens = num_tokens_;
   const RankRoom room =
       is_fixed_ ? RankRoom{static_cast<int32_t>(tokens), static_cast<int32_t>(tokens * top_k_),
                            static_cast<int32_t>(tokens * top_k_)}
@@ -251,30 +260,30 @@ LocatedResults DevicePath::finish(const Deadline&, Stream& stream) {
   return messages_.locate(tokens_.layer, tokens_.num_tokens(), top_k_, plan_, stream);
 }
 
-void DevicePath::observe_capacity(const RoutedTokens& tokens) {
+void DevicePath::observe_capacity(int layer) {
   int32_t most = 0;
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != own_rank()) most = std::max(most, counted(tokens.layer, rank).max_pairs);
+    if (rank != own_rank()) most = std::max(most, counted(layer, rank).max_pairs);
   }
-  capacity_.observe(tokens.layer, tokens.num_tokens(), most);
+  capacity_.observe(layer, num_tokens_, most);
 }
 
 bool DevicePath::end_step(const Deadline& deadline, Stream& stream) {
   must_be_exact_ = false;
-  if (layers_.empty()) return true;
+  if (!is_fixed_) return true;
   fetch(0, parts_.config->num_layers, stream);
   parts_.link->wait(stream, deadline, what());
   const auto* counts = host_counts_.as<int32_t>();
   const auto flags = static_cast<uint32_t>(counts[plan_.counts_at(plan_.num_layers())]);
-  for (const RoutedTokens& tokens : layers_) observe_capacity(tokens);
+  must_be_exact_ = (flags & kFlagOverflow) != 0;
   ++fixed_steps_;
-  if ((flags & kFlagOverflow) != 0) {
-    ++reruns_;
-    must_be_exact_ = true;
-    return false;
+  if (must_be_exact_) ++reruns_;
+  for (int layer = 0; layer < parts_.config->num_layers; ++layer) {
+    if (!is_moe(layer)) continue;
+    observe_capacity(layer);
+    if (!must_be_exact_) take_choice(layer);
   }
-  for (const RoutedTokens& tokens : layers_) take_choice(tokens);
-  return true;
+  return !must_be_exact_;
 }
 
 }  // namespace

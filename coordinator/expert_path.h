@@ -3,6 +3,7 @@
 // leaves the plan on the GPU.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/deadline.h"
@@ -17,16 +18,17 @@ namespace colibri {
 struct RoutedTokens {
   int layer = 0;
   const Batch* batch = nullptr;
-  TokenRows rows;                 // [T] as the experts take them
-  int32_t* expert_ids = nullptr;  // [T, K], ascending within a token
-  float* weights = nullptr;       // [T, K]
+  TokenRows rows;                            // [T] as the experts take them
+  int32_t* expert_ids = nullptr;             // [T, K], ascending within a token
+  float* weights = nullptr;                  // [T, K]
+  const int32_t* num_real_tokens = nullptr;  // tokens from there on are padding
 
   int64_t num_tokens() const { return batch->num_tokens(); }
 };
 
 // Fails with kInput naming layer and position if the router found a token's logits not finite
 // (ids [T, K] in host memory, -1 at such a token's front).
-void check_choice(const RoutedTokens& tokens, std::span<const int32_t> ids, int64_t top_k);
+void check_choice(int layer, const Batch& batch, std::span<const int32_t> ids, int64_t top_k);
 
 // The result of choice (t, k) lies at data + offset[t * K + k].
 struct LocatedResults {
@@ -40,8 +42,14 @@ class ExpertPath {
   // Around the layers of a step. end_step() returns once the step's work is done, or false when the
   // step has to run again, from its inputs on: what it wrote is of no use, but for keys and values,
   // which are written again. Errors: those of begin, where they show only now.
-  virtual void begin_step(const Batch&, Stream&) {}
+  // `padded` is `batch` with tokens at its end that nobody asked for, or `batch` itself.
+  virtual void begin_step(const Batch& /*batch*/, const Batch& /*padded*/, Stream&) {}
   virtual bool end_step(const Deadline&, Stream&) { return true; }
+  // Largest T of steps that may be captured as a graph and replayed; 0: none may.
+  virtual int64_t max_captured_tokens() const { return 0; }
+  // Between begin_step and end_step: steps of the same key do the same work, and a graph of one
+  // serves all; nothing: this step cannot be captured.
+  virtual std::optional<uint64_t> graph_key() const { return std::nullopt; }
   // Sends the rows of other ranks. One layer at a time. Errors: kInput when the router's logits
   // were not finite; those of Transport::wait.
   virtual void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) = 0;

@@ -1,6 +1,7 @@
 #include "coordinator/forward.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 
@@ -20,6 +21,7 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
     : linear_({context.device, context.stream, context.ops, nullptr, context.activations},
               {context.max_tokens, widest_row(*context.config)}),
       inputs_(*context.device),
+      graphs_(*context.device),
       context_(with_own_parts(context)),
       rope_(context_),
       grouped_(context_),
@@ -29,20 +31,61 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
       hidden_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
       normed_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
       last_(*context.device, 0),
-      logits_(*context.device, 0) {}
+      logits_(*context.device, 0) {
+  const int64_t captured = moe_.path().max_captured_tokens();
+  if (captured == 0) return;
+  inputs_.reserve(context.max_tokens, context.cache->num_pages() + captured);
+  const auto rows = static_cast<size_t>(captured) * sizeof(float);
+  last_.reserve_discarding(rows * static_cast<size_t>(context.config->hidden_size));
+  logits_.reserve_discarding(rows * static_cast<size_t>(context.config->vocab_size));
+}
+
+// Decode steps are filled up to one of few sizes, so that few graphs serve all. Each token of
+// padding has a place of its own on the cache's scratch page.
+const Batch& Forward::padded(const Batch& batch) {
+  const int64_t real = batch.num_tokens();
+  const bool decodes = static_cast<int64_t>(batch.logit_rows.size()) == real;
+  const int64_t most = std::min(moe_.path().max_captured_tokens(), context_.max_tokens);
+  const int64_t size = real <= 8 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(real)))
+                                 : (real + 7) / 8 * 8;
+  if (!decodes || real == 0 || size > most) return batch;
+  padded_ = batch;
+  for (int64_t i = real; i < size; ++i) {
+    const auto position = static_cast<int32_t>((i - real) % kTile);
+    padded_.ids.push_back(0);
+    padded_.positions.push_back(position);
+    padded_.sequences.push_back(-1);
+    padded_.rows.push_back({context_.cache->scratch_table(), position});
+    padded_.logit_rows.push_back(static_cast<int32_t>(i));
+  }
+  return padded_;
+}
 
 const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
-  inputs_.set(batch, *context_.stream);
+  Stream& stream = *context_.stream;
+  const Batch& step = padded(batch);
+  inputs_.set(step, batch.num_tokens(), stream);
   ExpertPath& path = moe_.path();
   do {
-    path.begin_step(batch, *context_.stream);
-    embed(batch);
-    for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
-    logits(batch);
+    path.begin_step(batch, step, stream);
+    const auto key = path.graph_key();
+    const bool is_captured = key && &step == &padded_;
+    const auto all = [&] { enqueue(step, step_timeout_ms); };
+    if (is_captured) {
+      graphs_.run({step.num_tokens(), inputs_.max_position(), *key}, stream, all);
+    } else {
+      all();
+    }
   } while (!path.end_step(Deadline::after_ms(step_timeout_ms), *context_.stream));
   return on_host(static_cast<int64_t>(batch.logit_rows.size()) * context_.config->vocab_size);
+}
+
+void Forward::enqueue(const Batch& batch, int64_t step_timeout_ms) {
+  embed(batch);
+  for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
+  logits(batch);
 }
 
 void Forward::norm(const Buffer& x, const WeightVector& weight, int64_t num_rows, Buffer& out) {

@@ -12,6 +12,7 @@
 #include "coordinator/forward_context.h"
 #include "coordinator/latent_attention.h"
 #include "coordinator/moe_layer.h"
+#include "coordinator/step_graphs.h"
 
 namespace colibri {
 
@@ -33,6 +34,8 @@ class Forward {
   const StageTimes& stage_times() const { return stages_; }
 
  private:
+  const Batch& padded(const Batch& batch);
+  void enqueue(const Batch& batch, int64_t step_timeout_ms);
   void layer(int l, const Batch& batch, int64_t step_timeout_ms);
   void embed(const Batch& batch);
   void attend(int l, const LayerWeights& w, const Batch& batch);
@@ -51,6 +54,8 @@ class Forward {
   StageTimes stages_;
   Linear linear_;
   StepInputs inputs_;
+  StepGraphs graphs_;
+  Batch padded_;
   ForwardContext context_;
   RopeTables rope_;
   GroupedQueryAttention grouped_;

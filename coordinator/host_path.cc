@@ -61,7 +61,7 @@ void HostPath::override_choice(const RoutedTokens& tokens, const Choice& chosen,
 
 void HostPath::begin(const RoutedTokens& tokens, const Deadline&, Stream& stream) {
   const Choice chosen = fetch(tokens, stream);
-  check_choice(tokens, chosen.ids, top_k_);
+  check_choice(tokens.layer, *tokens.batch, chosen.ids, top_k_);
   if (parts_.routing != nullptr) override_choice(tokens, chosen, stream);
   if (parts_.observer != nullptr) {
     parts_.observer->on_routes(tokens.layer, *tokens.batch, chosen.ids, chosen.weights);

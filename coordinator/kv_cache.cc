@@ -10,7 +10,7 @@ KvCache::KvCache(const KvLayout& layout, int num_layers, int32_t num_pages, cons
       layout_(layout),
       num_pages_(num_pages),
       was_used_(static_cast<size_t>(num_pages), false) {
-  const auto bytes = static_cast<size_t>(num_pages) * static_cast<size_t>(layout.page_bytes());
+  const auto bytes = static_cast<size_t>(num_pages + 1) * static_cast<size_t>(layout.page_bytes());
   for (int layer = 0; layer < num_layers; ++layer) layers_.emplace_back(*backend.device, bytes);
   for (int32_t page = num_pages; page > 0; --page) free_.push_back(page - 1);
 }

@@ -27,12 +27,15 @@ class KvCache {
   // A zeroed page. Fails with kEnvironment when all are in use (num_pages and what to do named).
   int32_t take_page();
   void give_back(std::vector<int32_t>& pages);
+  // The page table of nobody: where a step's padding writes. One page that take_page() never gives.
+  const int32_t* scratch_table() const { return &num_pages_; }
+  int32_t num_pages() const { return num_pages_; }
   int32_t num_free_pages() const { return static_cast<int32_t>(free_.size()); }
 
  private:
   Backend backend_;
   KvLayout layout_;
-  int32_t num_pages_;
+  int32_t num_pages_;  // and the number of the scratch page, which comes after them
   std::vector<Buffer> layers_;
   std::vector<int32_t> free_;   // a stack
   std::vector<bool> was_used_;  // fresh pages are zero already

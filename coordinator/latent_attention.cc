@@ -105,7 +105,8 @@ void LatentAttention::attend(int layer, const Batch& batch) {
                            .num_heads = heads_,
                            .q_stride = heads_ * key_dim_,
                            .out_stride = heads_ * latent_dim_,
-                           .softmax_scale = context_.config->attention.softmax_scale},
+                           .softmax_scale = context_.config->attention.softmax_scale,
+                           .max_position = context_.inputs->max_position()},
                           *context_.stream);
 }
 

@@ -60,7 +60,8 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
                         .batch = &batch,
                         .rows = expert_rows(normed, tokens),
                         .expert_ids = chosen.ids,
-                        .weights = chosen.weights},
+                        .weights = chosen.weights,
+                        .num_real_tokens = context_.inputs->num_real_tokens()},
                        deadline, *context_.stream);
   }
   {

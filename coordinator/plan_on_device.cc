@@ -53,20 +53,21 @@ void PlanOnDevice::upload_tables(const Placement& placement) {
   slots_ = uploaded(slots, backend_);
 }
 
-void PlanOnDevice::make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream) {
-  const Table& table = tables_[static_cast<size_t>(layer)];
+void PlanOnDevice::make(const RoutedTokens& tokens, Stream& stream) {
+  const Table& table = tables_[static_cast<size_t>(tokens.layer)];
   backend_.ops->plan_dispatch(
-      {.expert_ids = expert_ids,
+      {.expert_ids = tokens.expert_ids,
        .slot_begin = slot_begin_.as<int32_t>() + table.slot_begin,
        .slots = slots_.as<ExpertSlot>() + table.slots,
-       .row_begin = counts_.as<int32_t>() + counts_at(layer),
+       .num_real_tokens = tokens.num_real_tokens,
+       .row_begin = counts_.as<int32_t>() + counts_at(tokens.layer),
        .row_token = row_token_.as<int32_t>(),
        .pair_begin = pair_begin_.as<int32_t>(),
        .slot = slot_.as<int32_t>(),
        .pair_of_choice = pair_of_choice_.as<int32_t>(),
-       .rank_pair_begin = counts_.as<int32_t>() + counts_at(layer) + num_ranks_ + 1,
+       .rank_pair_begin = counts_.as<int32_t>() + counts_at(tokens.layer) + num_ranks_ + 1,
        .flags = flags(),
-       .num_tokens = num_tokens,
+       .num_tokens = tokens.num_tokens(),
        .top_k = limits_.top_k,
        .num_ranks = num_ranks_},
       stream);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "coordinator/expert_path.h"
 #include "kernels/backend.h"
 #include "topology/placement.h"
 
@@ -17,8 +18,8 @@ class PlanOnDevice {
   };
   PlanOnDevice(const Placement& placement, const Backend& backend, const Limits& limits);
 
-  // Enqueues the plan of expert_ids [T, K] in `layer`.
-  void make(int layer, const int32_t* expert_ids, int64_t num_tokens, Stream& stream);
+  // Enqueues the plan of the choices of a layer.
+  void make(const RoutedTokens& tokens, Stream& stream);
   void clear_flags(Stream& stream);
 
   // As PlanDispatch's. Counts are kept for every layer of a step: row_begin [R + 1] and, after it,

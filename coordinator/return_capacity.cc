@@ -27,13 +27,18 @@ void ReturnCapacity::observe(int layer, int64_t num_tokens, int64_t num_results)
   const int seen = static_cast<int>((num_results * kShares + all - 1) / all);
   l.highest_seen = std::max(l.highest_seen, seen);
   if (num_results > of(layer, num_tokens)) {
-    l = {share_with_room(seen), seen, 0};
+    change(l, share_with_room(seen));
+    l.highest_seen = seen;
     return;
   }
   if (++l.steps < kPatience) return;
-  l.share = std::min(l.share, share_with_room(l.highest_seen));
-  l.highest_seen = 0;
-  l.steps = 0;
+  change(l, std::min(l.share, share_with_room(l.highest_seen)));
+}
+
+// And begins to look anew.
+void ReturnCapacity::change(Layer& layer, int share) {
+  if (share != layer.share) ++version_;
+  layer = {share, 0, 0};
 }
 
 }  // namespace colibri

@@ -26,6 +26,9 @@ class ReturnCapacity {
   void observe(int layer, int64_t num_tokens, int64_t num_results);
 
   static constexpr int64_t kAlwaysFits = 4;
+  // Raised whenever a capacity changes.
+  uint64_t version() const { return version_; }
+
   static constexpr int kPatience = 256;
   static constexpr int kShares = 32;
 
@@ -37,9 +40,11 @@ class ReturnCapacity {
     int steps = 0;
   };
   int share_with_room(int seen) const;
+  void change(Layer& layer, int share);
 
   int64_t top_k_;
   std::vector<Layer> layers_;
+  uint64_t version_ = 0;
 };
 
 }  // namespace colibri

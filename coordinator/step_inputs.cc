@@ -1,17 +1,42 @@
 #include "coordinator/step_inputs.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace colibri {
 
-void StepInputs::set(const Batch& batch, Stream& stream) {
+namespace {
+
+// The last position of the smallest 64 2^n that hold `position`.
+int32_t end_of_bucket(int32_t position) {
+  const auto tiles = static_cast<uint32_t>(position / kTile + 1);
+  return static_cast<int32_t>(std::bit_ceil(tiles)) * kTile - 1;
+}
+
+}  // namespace
+
+void StepInputs::reserve(int64_t max_tokens, int64_t max_entries) {
+  const auto tokens = static_cast<size_t>(max_tokens);
+  ids_.reserve(tokens);
+  positions_.reserve(tokens);
+  logit_rows_.reserve(tokens);
+  num_real_.reserve(1);
+  rows_.reserve(tokens);
+  tables_.reserve(static_cast<size_t>(max_entries));
+}
+
+void StepInputs::set(const Batch& batch, int64_t num_real, Stream& stream) {
+  const bool on_host = device_.place() == Place::kHost;
+  host_num_real_ = static_cast<int32_t>(num_real);
   data_.ids = ids_.upload(batch.ids, stream);
   data_.positions = positions_.upload(batch.positions, stream);
   data_.logit_rows = logit_rows_.upload(batch.logit_rows, stream);
-  data_.rows = device_.place() == Place::kHost ? batch.rows.data() : upload_rows(batch, stream);
-  data_.max_position = batch.positions.empty()
+  data_.num_real = num_real_.upload({&host_num_real_, 1}, stream);
+  data_.rows = on_host ? batch.rows.data() : upload_rows(batch, stream);
+  const int32_t last = batch.positions.empty()
                            ? 0
                            : *std::max_element(batch.positions.begin(), batch.positions.end());
+  data_.max_position = on_host ? last : end_of_bucket(last);
 }
 
 // The tables of the step, one after the other. Consecutive tokens of a sequence share the table of

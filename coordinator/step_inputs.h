@@ -17,28 +17,36 @@ class StepInputs {
         ids_(device),
         positions_(device),
         logit_rows_(device),
+        num_real_(device),
         tables_(device),
         rows_(device) {}
 
-  // `batch` stays alive and unchanged until the step's work is done.
-  void set(const Batch& batch, Stream& stream);
+  // Keeps all addresses the same for steps of up to so many tokens and page table entries.
+  void reserve(int64_t max_tokens, int64_t max_entries);
+
+  // `batch` stays alive and unchanged until the step's work is done. Tokens from num_real on are
+  // padding.
+  void set(const Batch& batch, int64_t num_real, Stream& stream);
 
   const int32_t* ids() const { return data_.ids; }
   const int32_t* positions() const { return data_.positions; }
   const int32_t* logit_rows() const { return data_.logit_rows; }
   const KvRow* rows() const { return data_.rows; }
+  const int32_t* num_real_tokens() const { return data_.num_real; }
+  // No token's position is above it; on a GPU the end of 64 2^n positions, so that few differ.
   int32_t max_position() const { return data_.max_position; }
 
  private:
   const KvRow* upload_rows(const Batch& batch, Stream& stream);
 
   Device& device_;
-  UploadedArray<int32_t> ids_, positions_, logit_rows_, tables_;
+  UploadedArray<int32_t> ids_, positions_, logit_rows_, num_real_, tables_;
   UploadedArray<KvRow> rows_;
   std::vector<int32_t> host_tables_;
   std::vector<KvRow> host_rows_;
+  int32_t host_num_real_ = 0;
   struct {
-    const int32_t *ids, *positions, *logit_rows;
+    const int32_t *ids, *positions, *logit_rows, *num_real;
     const KvRow* rows;
     int32_t max_position;
   } data_ = {};

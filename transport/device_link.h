@@ -29,6 +29,8 @@ class DeviceLink {
   virtual ~DeviceLink() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Whether groups may be captured into a graph (base/device.h).
+  virtual bool can_be_captured() const = 0;
 
   // One group, in stream order: its sends and receives go on together, and groups one after the
   // other. The peer's group names the other end of each with the same number of bytes; 0 is legal

@@ -17,6 +17,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "transport/collectives.h"
+#include "transport/nccl_library.h"
 
 namespace colibri {
 namespace {
@@ -97,6 +98,7 @@ class Communicator : public NcclComm {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.num_ranks; }
+  bool can_be_captured() const override { return true; }
   bool is_aborted() const override { return comm_ == nullptr; }
   void abort() override {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
@@ -289,7 +291,7 @@ void Communicator::end() {
 
 }  // namespace
 
-bool has_nccl() { return true; }
+bool has_nccl() { return nccl_can_be_called(); }
 
 std::string nccl_version() {
   int version = 0;

@@ -11,6 +11,7 @@ namespace colibri {
 namespace {
 
 constexpr int64_t kStatsTimeoutMs = 5000;
+constexpr size_t kMaxGraphs = 128;
 
 size_t rows_capacity(const WorkerOptions& options) {
   return row_message_layout(options.max_rows, options.max_pairs,
@@ -91,6 +92,7 @@ void DeviceWorker::serve(const LayerRowsBody& rows) {
   const Work work{rows.layer, rows.num_rows, rows.num_pairs, rows.num_pairs};
   check_work(work);
   enqueue(work);
+  fetch_flags();
   wait_for("layer " + std::to_string(rows.layer) + ", step " + std::to_string(rows.step));
   totals_.num_rows += static_cast<uint64_t>(rows.num_rows);
   totals_.num_pairs += static_cast<uint64_t>(rows.num_pairs);
@@ -98,15 +100,32 @@ void DeviceWorker::serve(const LayerRowsBody& rows) {
 }
 
 void DeviceWorker::serve(const FixedStepBody& step) {
+  Device& device = *parts_.backend.device;
+  Stream& stream = *parts_.backend.stream;
+  if (!parts_.link->can_be_captured() || !is_warm_) {
+    is_warm_ = true;
+    enqueue(step);
+  } else {
+    std::vector<int32_t> key(step.capacity, step.capacity + options_.num_layers);
+    key.push_back(step.num_tokens);
+    if (graphs_.size() > kMaxGraphs) graphs_.clear();
+    std::unique_ptr<Graph>& graph = graphs_[key];
+    if (!graph) graph = device.capture(stream, [&] { enqueue(step); });
+    graph->enqueue(stream);
+  }
+  wait_for("step " + std::to_string(step.step));
+  totals_.num_messages += static_cast<uint64_t>(options_.num_layers);
+}
+
+void DeviceWorker::enqueue(const FixedStepBody& step) {
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     if (step.capacity[layer] == 0) continue;
     const Work work{layer, step.num_tokens, int64_t{step.num_tokens} * step.top_k,
                     step.capacity[layer]};
     check_work(work);
     enqueue(work);
-    ++totals_.num_messages;
   }
-  wait_for("step " + std::to_string(step.step));
+  fetch_flags();
 }
 
 void DeviceWorker::enqueue(const Work& work) {
@@ -135,12 +154,16 @@ void DeviceWorker::enqueue(const Work& work) {
   parts_.link->post({&send, 1}, {}, stream);
 }
 
-// More pairs than results fit is the coordinator's business: it sees the same and asks again.
-void DeviceWorker::wait_for(const std::string& what) {
+void DeviceWorker::fetch_flags() {
   Stream& stream = *parts_.backend.stream;
   Device& device = *parts_.backend.device;
   device.copy(host_flags_.as<char>(), flags_.data(), sizeof(uint32_t), stream);
   device.zero(flags_.data(), sizeof(uint32_t), stream);
+}
+
+// More pairs than results fit is the coordinator's business: it sees the same and asks again.
+void DeviceWorker::wait_for(const std::string& what) {
+  Stream& stream = *parts_.backend.stream;
   parts_.link->wait(stream, Deadline::never(), what);
   const uint32_t flags = *host_flags_.as<uint32_t>() & ~kFlagOverflow;
   if (flags == 0) return;

@@ -2,7 +2,10 @@
 // goes straight into the device's, the shard runs it there, results go straight back.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/staging_buffer.h"
 #include "kernels/backend.h"
@@ -43,7 +46,9 @@ class DeviceWorker {
   void serve(const LayerRowsBody& rows);
   void serve(const FixedStepBody& step);
   void check_work(const Work& work) const;
+  void enqueue(const FixedStepBody& step);
   void enqueue(const Work& work);
+  void fetch_flags();
   void wait_for(const std::string& what);
   void send_stats();
 
@@ -55,6 +60,9 @@ class DeviceWorker {
   Buffer control_;
   Pending control_pending_;
   WorkerTotals totals_;
+  // Steps of fixed size by tokens and capacities; none where the link has no graphs.
+  std::map<std::vector<int32_t>, std::unique_ptr<Graph>> graphs_;
+  bool is_warm_ = false;  // a first step has run: what is made on first use is there
 };
 
 }  // namespace colibri

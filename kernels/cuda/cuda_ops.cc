@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "kernels/cuda/dense.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/packing.h"
 
 namespace colibri {
 namespace {
@@ -14,8 +15,8 @@ class CudaOps : public Ops {
  public:
   explicit CudaOps(const CudaOpsOptions& options) : options_(options) {}
   std::string name() const override { return "cuda"; }
-  void pack_weights(DType, int64_t, int64_t, void*) const override {
-    fail(ErrorKind::kUnsupported, "q8 and q4 weights on a GPU are not built yet");
+  void pack_weights(DType dtype, int64_t rows, int64_t cols, void* panels) const override {
+    pack_for_cuda(dtype, panels, rows, cols, panels);
   }
   void embed(const EmbedRows& a, Stream& s) override { cuda::embed(a, native(s)); }
   void rms_norm(const RmsNorm& a, Stream& s) override { cuda::rms_norm(a, native(s)); }

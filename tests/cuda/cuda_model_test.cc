@@ -18,8 +18,11 @@ struct Way {
   int ranks = 1;
   int64_t chunk = 512;
   std::string weights = "auto";
+  int64_t max_tokens = 3;
   bool on_gpu = false;
   bool device_rows = false;  // from memory to memory, else through the host's
+  FixedCapacity fixed = {};  // then
+  int mates = 0;             // other prompts in the batch
 };
 
 std::vector<int32_t> prompt_of(int length) {
@@ -36,7 +39,8 @@ ModelOutput run_on(const std::string& model, const Way& way) {
   run.options.chunk = way.chunk;
   run.options.weights = way.weights;
   run.prompts = {prompt_of(70)};
-  run.max_tokens = 3;
+  for (int i = 0; i < way.mates; ++i) run.prompts.push_back(prompt_of(3 + 5 * i));
+  run.max_tokens = way.max_tokens;
   run.score_prompt = true;
   LocalDeviceFabric fabric(way.ranks);
   if (way.on_gpu) {
@@ -47,6 +51,7 @@ ModelOutput run_on(const std::string& model, const Way& way) {
     run.hooks.make_link = [&](RankContext& context, Device& device) {
       return fabric.link(context.rank, device);
     };
+    run.hooks.fixed_capacity = way.fixed;
   }
   return run_model(run);
 }
@@ -84,6 +89,19 @@ TEST(CudaModelTest, RanksAndChunksChangeNoBit) {
       on_gpu.device_rows = true;
       EXPECT_EQ(difference(run_on(model, on_gpu), want), "") << way.ranks << " ranks, device rows";
     }
+  }
+}
+
+// Without graphs, which a link between threads does not have.
+TEST(CudaModelTest, StepsOfFixedSizeHaveTheCpusBits) {
+  for (const std::string model : {"qwen2_moe_shared", "deepseek_v3_groups"}) {
+    Way way{.ranks = 3, .max_tokens = 12, .mates = 5};
+    const ModelOutput want = run_on(model, way);
+    way.on_gpu = way.device_rows = true;
+    way.fixed = {.max_tokens = 16};
+    EXPECT_EQ(difference(run_on(model, way), want), "");
+    way.fixed.first_share = 4;  // most steps have more results than fit and run again
+    EXPECT_EQ(difference(run_on(model, way), want), "") << "with little room for results";
   }
 }
 

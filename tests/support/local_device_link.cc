@@ -12,6 +12,7 @@ class LocalDeviceLink : public DeviceLink {
       : fabric_(fabric), rank_(rank), device_(device) {}
   int rank() const override { return rank_; }
   int size() const override { return fabric_.num_ranks_; }
+  bool can_be_captured() const override { return false; }  // it copies and waits on the host
 
   void post(std::span<const DeviceSend> sends, std::span<const DeviceRecv> recvs,
             Stream& stream) override {
