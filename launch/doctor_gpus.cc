@@ -22,6 +22,14 @@ SystemCheck driver_check(const GpuProbe& probe) {
   return check;
 }
 
+SystemCheck nccl_check(const CudaBackend& backend) {
+  if (backend.has_nccl()) return {"NCCL", true, backend.nccl_version(), {}};
+  return {
+      "NCCL", false, "not built in",
+      "rows between GPUs travel through host memory; build where nccl.h and libnccl.so are found "
+      "(-DCOLIBRI_NCCL_ROOT=DIR)"};
+}
+
 // Reading it starts a context on the GPU, so it may fail on one that is out of order.
 SystemCheck memory_check(const CudaBackend& backend, const GpuInfo& gpu) {
   SystemCheck check{"GPU " + std::to_string(gpu.ordinal) + " memory", true, {}, {}};
@@ -51,6 +59,7 @@ std::string gpu_report(const std::function<const CudaBackend&()>& open_backend) 
     const GpuProbe probe = backend.probe_gpus();
     std::string text = check_line({"GPU part", true, part_text(backend), {}});
     text += check_line(driver_check(probe));
+    text += check_line(nccl_check(backend));
     for (const GpuInfo& gpu : probe.gpus) text += check_line(memory_check(backend, gpu));
     return text + gpu_text(probe);
   } catch (const Error& error) {

@@ -17,7 +17,8 @@ GpuProbe one_gpu() {
   return probe;
 }
 
-std::string report(const CudaBackend& backend) {
+std::string report(CudaBackend backend) {
+  if (backend.has_nccl == nullptr) backend.has_nccl = [] { return false; };
   return gpu_report([&]() -> const CudaBackend& { return backend; });
 }
 
@@ -51,6 +52,18 @@ TEST(DoctorGpusTest, GpuIsDescribedWithItsFreeMemory) {
   EXPECT_TRUE(has(text, "ok   GPU driver         CUDA 12.2, built with CUDA 12.0\n")) << text;
   EXPECT_TRUE(has(text, "ok   GPU 0 memory       140 GB free of 150 GB\n")) << text;
   EXPECT_TRUE(has(text, "GPU 0: NVIDIA H200, compute capability 9.0")) << text;
+}
+
+TEST(DoctorGpusTest, NcclIsItsVersionOrAFix) {
+  const std::string with = report({.kind = "cuda",
+                                   .probe_gpus = one_gpu,
+                                   .read_gpu_memory = [](int) { return GpuMemory{}; },
+                                   .has_nccl = [] { return true; },
+                                   .nccl_version = [] { return std::string("2.28.9"); }});
+  EXPECT_TRUE(has(with, "ok   NCCL               2.28.9\n")) << with;
+  const std::string without = report(
+      {.kind = "cuda", .probe_gpus = one_gpu, .read_gpu_memory = [](int) { return GpuMemory{}; }});
+  EXPECT_TRUE(has(without, "fix  NCCL               not built in: ")) << without;
 }
 
 TEST(DoctorGpusTest, GpuThatOthersFillIsAFix) {

@@ -69,7 +69,6 @@ TEST(RunConfigTest, WordsOutsideTheListAreNamedWithTheList) {
 
 TEST(RunConfigTest, ValidElsewhereButNotHereIsUnsupported) {
   EXPECT_ERROR(generate({"--prompt", "x", "--combine", "reduced"}), kUnsupported, "reduced");
-  EXPECT_ERROR(generate({"--prompt", "x", "--transport", "nccl"}), kUnsupported, "nccl");
   EXPECT_ERROR(parse({"serve"}), kUnsupported, "'serve'");
 }
 
