@@ -1,24 +1,46 @@
 #include "base/cuda_device.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 
 #include "base/cuda_check.h"
+#include "base/cuda_ranges.h"
 
 namespace colibri {
 namespace {
 
+// Sum of the times that the host spent in waits.
+class WaitTimes {
+ public:
+  template <class Wait>
+  void add(const Wait& wait) {
+    const auto start = std::chrono::steady_clock::now();
+    wait();
+    const auto took = std::chrono::steady_clock::now() - start;
+    total_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
+  }
+  double us() const { return static_cast<double>(total_ns_.load()) / 1e3; }
+
+ private:
+  std::atomic<int64_t> total_ns_ = 0;
+};
+
 class CudaStream : public Stream {
  public:
-  CudaStream() {
+  explicit CudaStream(WaitTimes& waits) : waits_(waits) {
     cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
   ~CudaStream() override { cudaStreamDestroy(stream_); }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
-  void synchronize() override { cuda_check(cudaStreamSynchronize(stream_), "work on the GPU"); }
+  void synchronize() override {
+    waits_.add([&] { cuda_check(cudaStreamSynchronize(stream_), "work on the GPU"); });
+  }
   void* native_handle() override { return stream_; }
 
  private:
+  WaitTimes& waits_;
   cudaStream_t stream_ = nullptr;
 };
 
@@ -26,8 +48,8 @@ cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.na
 
 class CudaEvent : public Event {
  public:
-  CudaEvent() {
-    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  explicit CudaEvent(unsigned flags) {
+    cuda_check(cudaEventCreateWithFlags(&event, flags), "making an event");
   }
   ~CudaEvent() override { cudaEventDestroy(event); }
   CudaEvent(const CudaEvent&) = delete;
@@ -99,9 +121,22 @@ class CudaDevice : public Device {
     if (bytes == 0) return;
     cuda_check(cudaMemsetAsync(memory, 0, bytes, native(stream)), "filling with zeros");
   }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(); }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(waits_); }
 
-  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(); }
+  std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CudaEvent>(cudaEventDisableTiming);
+  }
+  std::unique_ptr<Event> make_timed_event() override {
+    return std::make_unique<CudaEvent>(cudaEventDefault);
+  }
+  double elapsed_us(const Event& start, const Event& end) override {
+    float ms = 0;
+    cuda_check(cudaEventElapsedTime(&ms, native(start), native(end)), "reading events' times");
+    return double{ms} * 1e3;
+  }
+  double waited_us() const override { return waits_.us(); }
+  void push_range(const char* name) override { push_cuda_range(name); }
+  void pop_range() override { pop_cuda_range(); }
   void record(Event& event, Stream& stream) override {
     cuda_check(cudaEventRecord(native(event), native(stream)), "recording an event");
   }
@@ -115,7 +150,7 @@ class CudaDevice : public Device {
     return true;
   }
   void synchronize(const Event& event) override {
-    cuda_check(cudaEventSynchronize(native(event)), "work on the GPU");
+    waits_.add([&] { cuda_check(cudaEventSynchronize(native(event)), "work on the GPU"); });
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& enqueue) override {
     cuda_check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal),
@@ -133,6 +168,7 @@ class CudaDevice : public Device {
   }
 
  private:
+  WaitTimes waits_;
   std::unique_ptr<Stream> fill_stream_;
 };
 

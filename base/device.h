@@ -62,9 +62,34 @@ class Device {
   // Returns once the event as last recorded is reached; at once if it never was.
   virtual void synchronize(const Event& event) = 0;
 
+  // An event that knows when it was reached. Time between two that are, as the device measured it,
+  // 0 for a host's.
+  virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }
+  virtual double elapsed_us(const Event& /*start*/, const Event& /*end*/) { return 0; }
+  // Time that all threads spent inside synchronize() of this device and its streams since it was
+  // made; 0 on the host, which never waits.
+  virtual double waited_us() const { return 0; }
+
+  // Names what the calling thread does from here to the pop_range() of the same depth, for a
+  // profiler. Costs next to nothing while none is attached; nothing on the host.
+  virtual void push_range(const char* /*name*/) {}
+  virtual void pop_range() {}
+
   // Runs `enqueue`, whose work on `stream` and on streams that wait for it is recorded instead of
   // done. A device without graphs (the host) gives null and runs nothing.
   virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& enqueue) = 0;
+};
+
+// A range as long as this object lives.
+class NamedRange {
+ public:
+  NamedRange(Device& device, const char* name) : device_(device) { device_.push_range(name); }
+  ~NamedRange() { device_.pop_range(); }
+  NamedRange(const NamedRange&) = delete;
+  NamedRange& operator=(const NamedRange&) = delete;
+
+ private:
+  Device& device_;
 };
 
 // The host. `pool` runs the operations of every stream made here and must outlive them.

@@ -12,6 +12,7 @@ if(COLIBRI_CUDA STREQUAL "on")
   if(NOT CMAKE_CUDA_COMPILER)
     find_program(CMAKE_CUDA_COMPILER nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   endif()
+  # A third of the time: -DCMAKE_CUDA_ARCHITECTURES=native where there is a GPU, or 90-real, ...
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real")
   endif()
@@ -21,9 +22,9 @@ if(COLIBRI_CUDA STREQUAL "on")
   find_package(CUDAToolkit REQUIRED)
   target_link_libraries(colibri_cuda_toolkit INTERFACE CUDA::cudart_static)
   target_include_directories(colibri_cuda_toolkit INTERFACE ${PROJECT_SOURCE_DIR}/kernels/cuda/ptx)
-  # --fmad=false is part of the numeric contract (docs/design.md, section 5).
+  # --fmad=false is part of the numeric contract (docs/design.md, section 5). Registers that go to memory are an error.
   target_compile_options(colibri_cuda_toolkit INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings;-Xptxas=-warn-spills>)
 else()
   add_subdirectory(tests/simulated_device)
   target_link_libraries(colibri_cuda_toolkit INTERFACE colibri_simulated_device)

@@ -15,12 +15,15 @@ function(colibri_library name)
   target_link_libraries(colibri_${name} PUBLIC colibri_flags ${arg_LINK})
 endfunction()
 
+# For programs that run elsewhere (tests/gpu/pack.sh): ".", and they start beside configs/ and tests/data/.
+set(COLIBRI_TESTED_DIR "${PROJECT_SOURCE_DIR}" CACHE STRING "Where test programs find the source tree")
+
 # colibri_test(NAME LABEL SOURCES ... LINK ...): a GoogleTest program whose cases ctest lists one by one.
 function(colibri_test name label)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
-    COLIBRI_SOURCE_DIR="${PROJECT_SOURCE_DIR}" COLIBRI_BINARY_DIR="${PROJECT_BINARY_DIR}")
+    COLIBRI_SOURCE_DIR="${COLIBRI_TESTED_DIR}" COLIBRI_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
 endfunction()

@@ -1,11 +1,13 @@
 #include "coordinator/device_path.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 #include "coordinator/device_messages.h"
 #include "coordinator/plan_on_device.h"
 #include "coordinator/return_capacity.h"
+#include "coordinator/worker_progress.h"
 #include "transport/control.h"
 #include "transport/row_batch.h"
 
@@ -27,6 +29,8 @@ class DevicePath : public ExpertPath {
     return is_fixed_ ? std::optional(capacity_.version()) : std::nullopt;
   }
   const LoadStats& load_stats() const override { return stats_; }
+  ExchangeTotals totals() const override { return totals_; }
+  FixedStepTotals fixed_steps() const override { return {fixed_steps_, reruns_}; }
 
  private:
   int own_rank() const { return parts_.link->rank(); }
@@ -36,9 +40,12 @@ class DevicePath : public ExpertPath {
   void announce(const std::vector<std::byte>& message, int rank);
   void begin_fixed_step(Stream& stream);
   void fetch(int first_layer, int num_layers, Stream& stream);
+  void wait(const Deadline& deadline, Stream& stream);
   void take_choice(int layer);
   void lay_out_exactly(Stream& stream);
   void observe_capacity(int layer);
+  void count_messages(int layer);
+  void count_rows(int layer);
   RowHeader header() const;
   std::string what() const;
 
@@ -52,6 +59,7 @@ class DevicePath : public ExpertPath {
   std::vector<RankRoom> rooms_;                          // [R]
   std::vector<std::vector<std::byte>> announcements_;    // [R] as they are being sent
   std::vector<Pending> pending_;
+  WorkerProgress progress_;
   ReturnCapacity capacity_;
   const Batch* batch_ = nullptr;  // of this step, without padding
   int64_t num_tokens_ = 0;        // with it
@@ -61,6 +69,7 @@ class DevicePath : public ExpertPath {
   RoutedTokens tokens_;
   bool is_fixed_ = false, must_be_exact_ = false;
   uint64_t step_ = 0, fixed_steps_ = 0, reruns_ = 0;
+  ExchangeTotals totals_;
   LoadStats stats_;
 };
 
@@ -108,10 +117,13 @@ DevicePath::DevicePath(const DevicePathParts& parts)
       host_weights_(device_, step_choices(parts) * sizeof(float)),
       rooms_(static_cast<size_t>(num_ranks_)),
       announcements_(static_cast<size_t>(num_ranks_)),
+      progress_(*parts.transport),
       capacity_(parts.config->num_layers, top_k_, parts.fixed.first_share),
       stats_(parts.config->num_layers, parts.config->num_experts, parts.config->top_k) {
   check(parts.config->num_layers <= static_cast<int>(kMaxFixedLayers), parts.config->num_layers,
         " layers, want at most ", kMaxFixedLayers);
+  totals_.wait_us.resize(static_cast<size_t>(num_ranks_));
+  totals_.compute_us.resize(static_cast<size_t>(num_ranks_));
 }
 
 std::string DevicePath::what() const {
@@ -149,6 +161,7 @@ void DevicePath::begin_fixed_step(Stream& stream) {
       rooms_[static_cast<size_t>(rank)] = {tokens, pairs, rank == own_rank() ? pairs : capacity};
     }
     messages_.set_rooms(layer, rooms_);
+    count_messages(layer);
   }
   messages_.upload(0, parts_.config->num_layers, stream);
   parts_.transport->wait(pending_, Deadline::after_ms(30000), "the step before was announced");
@@ -157,6 +170,7 @@ void DevicePath::begin_fixed_step(Stream& stream) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
     if (rank != own_rank()) announce(message, rank);
   }
+  progress_.announced();
 }
 
 RowHeader DevicePath::header() const {
@@ -178,7 +192,7 @@ void DevicePath::begin(const RoutedTokens& tokens, const Deadline& deadline, Str
   plan_.make(tokens, stream);
   if (!is_fixed_) {
     fetch(tokens.layer, 1, stream);
-    parts_.link->wait(stream, deadline, what());  // the only wait in this layer
+    wait(deadline, stream);  // the only one in this layer
     take_choice(tokens.layer);
     parts_.transport->wait(pending_, deadline, "counts of the layer before");
     lay_out_exactly(stream);
@@ -195,6 +209,20 @@ void DevicePath::fetch(int first_layer, int num_layers, Stream& stream) {
   device_.copy(host_ids_.as<int32_t>() + at, all_ids_ + at, count * sizeof(int32_t), stream);
   if (parts_.observer == nullptr) return;
   device_.copy(host_weights_.as<float>() + at, all_weights_ + at, count * sizeof(float), stream);
+}
+
+// The device does not tell whose rows it waits for; the workers' own messages do.
+void DevicePath::wait(const Deadline& deadline, Stream& stream) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    parts_.link->wait(stream, deadline, what());
+    const auto took = std::chrono::steady_clock::now() - start;
+    totals_.finish_us += std::chrono::duration<double, std::micro>(took).count();
+  } catch (const Error& error) {
+    const std::string late = error.kind() == ErrorKind::kTimeout ? progress_.late_ranks() : "";
+    if (late.empty()) throw;
+    fail(error.kind(), error.what(), "; not done: ", late);
+  }
 }
 
 void DevicePath::take_choice(int layer) {
@@ -227,8 +255,27 @@ void DevicePath::lay_out_exactly(Stream& stream) {
                                           .num_pairs = room.max_pairs}),
              rank);
   }
+  progress_.announced();
   messages_.set_rooms(tokens_.layer, rooms_);
+  count_messages(tokens_.layer);
+  count_rows(tokens_.layer);
   messages_.upload(tokens_.layer, 1, stream);
+}
+
+// Bytes as they travel: of fixed size whether filled or not.
+void DevicePath::count_messages(int layer) {
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (rank == own_rank()) continue;
+    totals_.dispatch_bytes += messages_.message_bytes(layer, rank);
+    totals_.combine_bytes += messages_.result_bytes(layer, rank);
+    ++totals_.num_messages;
+  }
+}
+
+void DevicePath::count_rows(int layer) {
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (rank != own_rank()) totals_.num_rows += static_cast<uint64_t>(counted(layer, rank).max_rows);
+  }
 }
 
 void DevicePath::run_local(Stream& stream) {
@@ -272,7 +319,7 @@ bool DevicePath::end_step(const Deadline& deadline, Stream& stream) {
   must_be_exact_ = false;
   if (!is_fixed_) return true;
   fetch(0, parts_.config->num_layers, stream);
-  parts_.link->wait(stream, deadline, what());
+  wait(deadline, stream);
   const auto* counts = host_counts_.as<int32_t>();
   const auto flags = static_cast<uint32_t>(counts[plan_.counts_at(plan_.num_layers())]);
   must_be_exact_ = (flags & kFlagOverflow) != 0;
@@ -281,6 +328,7 @@ bool DevicePath::end_step(const Deadline& deadline, Stream& stream) {
   for (int layer = 0; layer < parts_.config->num_layers; ++layer) {
     if (!is_moe(layer)) continue;
     observe_capacity(layer);
+    count_rows(layer);
     if (!must_be_exact_) take_choice(layer);
   }
   return !must_be_exact_;

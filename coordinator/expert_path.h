@@ -36,6 +36,11 @@ struct LocatedResults {
   const int64_t* offset = nullptr;
 };
 
+// Steps whose messages have a fixed size, and how many of them had to run again.
+struct FixedStepTotals {
+  uint64_t num_steps = 0, num_reruns = 0;
+};
+
 class ExpertPath {
  public:
   virtual ~ExpertPath() = default;
@@ -58,6 +63,9 @@ class ExpertPath {
   // Results valid until the next begin. Errors: those of Transport::wait.
   virtual LocatedResults finish(const Deadline& deadline, Stream& stream) = 0;
   virtual const LoadStats& load_stats() const = 0;
+  // Since it was made.
+  virtual ExchangeTotals totals() const = 0;
+  virtual FixedStepTotals fixed_steps() const { return {}; }
 };
 
 }  // namespace colibri

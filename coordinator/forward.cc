@@ -64,6 +64,7 @@ const Batch& Forward::padded(const Batch& batch) {
 const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
+  const NamedRange range(*context_.device, "step");
   Stream& stream = *context_.stream;
   const Batch& step = padded(batch);
   inputs_.set(step, batch.num_tokens(), stream);
@@ -71,7 +72,7 @@ const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   do {
     path.begin_step(batch, step, stream);
     const auto key = path.graph_key();
-    const bool is_captured = key && &step == &padded_;
+    const bool is_captured = replays_ && key && &step == &padded_;
     const auto all = [&] { enqueue(step, step_timeout_ms); };
     if (is_captured) {
       graphs_.run({step.num_tokens(), inputs_.max_position(), *key}, stream, all);
@@ -102,7 +103,7 @@ void Forward::norm(const Buffer& x, const WeightVector& weight, int64_t num_rows
 }
 
 void Forward::embed(const Batch& batch) {
-  const StageTimer timer(stages_, Stage::kEmbed);
+  const StageTimer timer(stages_, Stage::kEmbed, *context_.device);
   context_.ops->embed({.table = context_.weights->embedding.view,
                        .ids = inputs_.ids(),
                        .out = hidden_.as<float>(),
@@ -116,7 +117,7 @@ void Forward::layer(int l, const Batch& batch, int64_t step_timeout_ms) {
   attend(l, w, batch);
   if (context_.config->layer_is_moe[static_cast<size_t>(l)]) {
     {
-      const StageTimer timer(stages_, Stage::kRouter);
+      const StageTimer timer(stages_, Stage::kRouter, *context_.device);
       norm(hidden_, w.mlp_norm, batch.num_tokens(), normed_);
     }
     moe_.run(l, batch, normed_.as<float>(), Deadline::after_ms(step_timeout_ms),
@@ -127,7 +128,7 @@ void Forward::layer(int l, const Batch& batch, int64_t step_timeout_ms) {
 }
 
 void Forward::attend(int l, const LayerWeights& w, const Batch& batch) {
-  const StageTimer timer(stages_, Stage::kAttention);
+  const StageTimer timer(stages_, Stage::kAttention, *context_.device);
   norm(hidden_, w.attention_norm, batch.num_tokens(), normed_);
   if (context_.config->attention.kind == AttentionKind::kLatent) {
     latent_.run(l, batch, normed_.as<float>(), rope_, hidden_.as<float>());
@@ -137,7 +138,7 @@ void Forward::attend(int l, const LayerWeights& w, const Batch& batch) {
 }
 
 void Forward::dense(const LayerWeights& w, const Batch& batch) {
-  const StageTimer timer(stages_, Stage::kDenseMlp);
+  const StageTimer timer(stages_, Stage::kDenseMlp, *context_.device);
   auto* normed = normed_.as<float>();
   norm(hidden_, w.mlp_norm, batch.num_tokens(), normed_);
   // normed is read before it is written: the last product of the MLP reads its own scratch.
@@ -151,7 +152,7 @@ void Forward::dense(const LayerWeights& w, const Batch& batch) {
 void Forward::logits(const Batch& batch) {
   const auto num_rows = static_cast<int64_t>(batch.logit_rows.size());
   if (num_rows == 0) return;
-  const StageTimer timer(stages_, Stage::kHead);
+  const StageTimer timer(stages_, Stage::kHead, *context_.device);
   const int64_t hidden = context_.config->hidden_size, vocab = context_.config->vocab_size;
   last_.reserve_discarding(static_cast<size_t>(num_rows * hidden) * sizeof(float));
   logits_.reserve_discarding(static_cast<size_t>(num_rows * vocab) * sizeof(float));

@@ -30,8 +30,12 @@ class Forward {
   const float* run(const Batch& batch, int64_t step_timeout_ms);
 
   const LoadStats& load_stats() const { return moe_.load_stats(); }
-  // Since it was made.
+  // Since it was made. Steps that a graph replays count no stage.
   const StageTimes& stage_times() const { return stages_; }
+  ExchangeTotals exchange_totals() const { return moe_.path().totals(); }
+  FixedStepTotals fixed_steps() const { return moe_.path().fixed_steps(); }
+  // Whether graphs may replay steps (yes): without them every operation is called in every step.
+  void set_replays(bool replays) { replays_ = replays; }
 
  private:
   const Batch& padded(const Batch& batch);
@@ -52,6 +56,7 @@ class Forward {
   }
 
   StageTimes stages_;
+  bool replays_ = true;
   Linear linear_;
   StepInputs inputs_;
   StepGraphs graphs_;

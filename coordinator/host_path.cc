@@ -25,6 +25,7 @@ class HostPath : public ExpertPath {
   void run_local(Stream& stream) override { parts_.exchange->run_local(stream); }
   LocatedResults finish(const Deadline& deadline, Stream& stream) override;
   const LoadStats& load_stats() const override { return stats_; }
+  ExchangeTotals totals() const override { return parts_.exchange->totals(); }
 
  private:
   bool is_on_host() const { return parts_.device->place() == Place::kHost; }

@@ -50,11 +50,11 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
   const int64_t tokens = batch.num_tokens();
   StageTimes& stages = *context_.stages;
   {
-    const StageTimer timer(stages, Stage::kRouter);
+    const StageTimer timer(stages, Stage::kRouter, *context_.device);
     route(layer, normed, tokens);
   }
   {
-    const StageTimer timer(stages, Stage::kDispatch);
+    const StageTimer timer(stages, Stage::kDispatch, *context_.device);
     const Choice chosen = choice(layer, tokens);
     parts_.path->begin({.layer = layer,
                         .batch = &batch,
@@ -65,19 +65,19 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
                        deadline, *context_.stream);
   }
   {
-    const StageTimer timer(stages, Stage::kShared);
+    const StageTimer timer(stages, Stage::kShared, *context_.device);
     run_shared(w, normed, tokens);
   }
   {
-    const StageTimer timer(stages, Stage::kExperts);
+    const StageTimer timer(stages, Stage::kExperts, *context_.device);
     parts_.path->run_local(*context_.stream);
   }
   LocatedResults results;
   {
-    const StageTimer timer(stages, Stage::kWait);
+    const StageTimer timer(stages, Stage::kWait, *context_.device);
     results = parts_.path->finish(deadline, *context_.stream);
   }
-  const StageTimer timer(stages, Stage::kCombine);
+  const StageTimer timer(stages, Stage::kCombine, *context_.device);
   combine(layer, results, tokens, hidden);
 }
 

@@ -24,6 +24,7 @@ class MoeLayer {
            float* hidden);
 
   ExpertPath& path() { return *parts_.path; }
+  const ExpertPath& path() const { return *parts_.path; }
   const LoadStats& load_stats() const { return parts_.path->load_stats(); }
 
  private:

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/device.h"
+
 namespace colibri {
 
 enum class Stage : uint8_t {
@@ -32,12 +34,15 @@ class StageTimes {
   std::array<double, kNumStages> us_{};
 };
 
-// Adds the time it lives to a stage. The work must be done when it ends: on a device the caller
-// synchronises first.
+// Adds the time it lives to a stage, and names it for a profiler. On a device that is the time that
+// the host takes to enqueue the stage's work, not the work's own.
 class StageTimer {
  public:
-  StageTimer(StageTimes& times, Stage stage)
-      : times_(times), stage_(stage), start_(std::chrono::steady_clock::now()) {}
+  StageTimer(StageTimes& times, Stage stage, Device& device)
+      : range_(device, to_string(stage)),
+        times_(times),
+        stage_(stage),
+        start_(std::chrono::steady_clock::now()) {}
   ~StageTimer() {
     const auto took = std::chrono::steady_clock::now() - start_;
     times_.add(stage_, std::chrono::duration<double, std::micro>(took).count());
@@ -46,6 +51,7 @@ class StageTimer {
   StageTimer& operator=(const StageTimer&) = delete;
 
  private:
+  NamedRange range_;
   StageTimes& times_;
   Stage stage_;
   std::chrono::steady_clock::time_point start_;

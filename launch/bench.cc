@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/probe.h"
+#include "launch/bench_gpu.h"
 #include "launch/bench_report.h"
 #include "launch/bench_run.h"
 #include "launch/model_session.h"
@@ -91,6 +92,7 @@ BenchFacts facts_of(const RunConfig& config, const RankContext& context,
   facts.family = model.family;
   facts.weights = session.weights_text();
   facts.has_quantised_experts = session.row_dtype() == DType::kI8;
+  facts.is_on_gpu = context.device.is_cuda();
   facts.routing = config.bench.routing;
   facts.placement = o.placement;
   facts.backend = session.ops().name();
@@ -112,15 +114,26 @@ std::string formatted(const std::string& format, const BenchReport& report) {
 }
 
 int measure(const RunConfig& config, const RankContext& context, ModelSession& session,
-            Serving& serving) {
+            Serving& serving, ProfiledOps* profiled) {
   std::optional<Limits> limits;
-  if (config.bench.probes) limits.emplace(session.pool(), parse_isa(config.common.isa));
+  std::optional<GpuProbes> gpu_limits;
+  if (config.bench.probes && context.device.is_cuda()) {
+    gpu_limits.emplace(session.device(), context.device);
+  } else if (config.bench.probes) {
+    limits.emplace(session.pool(), parse_isa(config.common.isa));
+  }
   BenchReport report;
   report.results = run_bench(bench_cases(config.bench), config.bench.repetitions,
-                             {.session = &session, .serving = &serving, .between = [&] {
-                                if (limits) limits->measure();
-                              }});
+                             {.session = &session,
+                              .serving = &serving,
+                              .between =
+                                  [&] {
+                                    if (limits) limits->measure();
+                                    if (gpu_limits) gpu_limits->measure();
+                                  },
+                              .profiled = profiled});
   if (limits) report.limits = limits->measured();
+  if (gpu_limits) report.limits.gpu = gpu_limits->measured();
   report.facts = facts_of(config, context, session);
   write_out(formatted(config.bench.format, report));
   return 0;
@@ -164,6 +177,15 @@ int bench(const RunConfig& config, RankContext& context) {
   hooks.make_routing = [&](const ModelConfig& model) {
     return make_routing(config.bench.routing, model);
   };
+  ProfiledOps* profiled = nullptr;  // lives as long as the session
+  if (context.is_root() && context.device.is_cuda()) {
+    hooks.wrap_ops = [&](std::unique_ptr<Ops> ops, Device& device) {
+      const size_t filler = gpu_probe_sizes(*context.device.backend).filler_bytes;
+      auto made = std::make_unique<ProfiledOps>(std::move(ops), device, filler);
+      profiled = made.get();
+      return made;
+    };
+  }
   CommonOptions options = config.common;
   for (const BenchCase& what : cases) options.max_batch = std::max(options.max_batch, what.batch);
   return run_session(
@@ -171,7 +193,7 @@ int bench(const RunConfig& config, RankContext& context) {
       [&](const Checkpoint& checkpoint) { return checked_needs(cases, options, checkpoint); },
       hooks,
       [&](ModelSession& session, Serving& serving) {
-        return measure(config, context, session, serving);
+        return measure(config, context, session, serving, profiled);
       });
 }
 

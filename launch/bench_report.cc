@@ -7,6 +7,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "launch/bench_gpu_report.h"
+
 namespace colibri {
 namespace {
 
@@ -59,7 +61,13 @@ Row row_of(const BenchResult& result) {
   return row;
 }
 
+// What a run reads and multiplies is held against the limits of where it runs.
+double read_gbps(const BenchReport& report) {
+  return median(report.facts.is_on_gpu ? report.limits.gpu.copy_gbps : report.limits.read_gbps);
+}
+
 double peak_gops(const BenchReport& report) {
+  if (report.facts.is_on_gpu) return 1e3 * median(report.limits.gpu.product_tflops);
   return report.facts.has_quantised_experts ? median(report.limits.int8_gops)
                                             : median(report.limits.f32_gflops);
 }
@@ -69,6 +77,7 @@ std::string percent(double part, double whole) {
 }
 
 std::string limits_text(const BenchReport& report) {
+  if (report.facts.is_on_gpu) return "";
   if (report.limits.read_gbps.empty()) return "limits were not measured\n";
   return fmt::format(
       "limits, measured between the runs: read {:.1f} GB/s, f32 {:.0f} GFLOP/s, int8 {:.0f} "
@@ -81,7 +90,7 @@ std::string main_table(const BenchReport& report) {
   std::string text =
       "| test | batch | tokens/s | ms/step | GB/s | of read | GOP/s | of peak | exchange MB/step | "
       "exchange time |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
-  const double read = median(report.limits.read_gbps), peak = peak_gops(report);
+  const double read = read_gbps(report), peak = peak_gops(report);
   for (const BenchResult& result : report.results) {
     const Row row = row_of(result);
     text += fmt::format(
@@ -112,6 +121,18 @@ std::string stage_table(const BenchReport& report) {
     text += fmt::format(" {:.1f} % |\n", 100 * std::max(rest, 0.0));
   }
   return text;
+}
+
+// Not where rows travel between devices: no host sees when.
+bool ranks_are_timed(const BenchReport& report) {
+  for (const BenchResult& result : report.results) {
+    for (const BenchSample& s : result.samples) {
+      if (std::any_of(s.compute_us.begin(), s.compute_us.end(), [](double us) { return us > 0; })) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // For each rank: share of the time that it computed, and that the coordinator waited for it.
@@ -155,6 +176,25 @@ nlohmann::json json_of(const BenchSample& s) {
           {"compute_us_by_rank", s.compute_us}};
 }
 
+nlohmann::json gpu_json_of(const BenchResult& result) {
+  const GpuRow row = gpu_row_of(result);
+  nlohmann::json kinds = nlohmann::json::object();
+  for (const GpuRow::Kind& kind : row.kinds) {
+    kinds[kind.name] = {{"calls_per_step", kind.calls_per_step},
+                        {"ms_per_step", kind.ms_per_step},
+                        {"share", kind.share},
+                        {"gb_per_s", kind.gbps},
+                        {"tflop_per_s", kind.tflops}};
+  }
+  return {{"host_ms_per_step", row.host_ms_per_step},
+          {"kernel_ms_per_step", row.kernel_ms_per_step},
+          {"kernel_share", row.kernel_share},
+          {"fixed_steps", row.fixed_steps},
+          {"reruns", row.reruns},
+          {"rerun_share", row.rerun_share},
+          {"kernels", kinds}};
+}
+
 nlohmann::json json_of(const BenchReport& report, const BenchResult& result) {
   const Row row = row_of(result);
   const auto share = [](double part, double whole) -> nlohmann::json {
@@ -162,20 +202,35 @@ nlohmann::json json_of(const BenchReport& report, const BenchResult& result) {
   };
   nlohmann::json samples = nlohmann::json::array();
   for (const BenchSample& sample : result.samples) samples.push_back(json_of(sample));
-  return {{"test", result.what.name()},
-          {"kind", result.what.is_prefill ? "prefill" : "decode"},
-          {"tokens", result.what.tokens},
-          {"batch", result.what.batch},
-          {"tokens_per_s", row.tokens_per_s},
-          {"tokens_per_s_deviation", row.deviation},
-          {"ms_per_step", row.ms_per_step},
-          {"gb_per_s", row.gbps},
-          {"share_of_read", share(row.gbps, median(report.limits.read_gbps))},
-          {"gop_per_s", row.gops},
-          {"share_of_peak", share(row.gops, peak_gops(report))},
-          {"exchange_mb_per_step", row.exchange_mb_per_step},
-          {"exchange_share", row.exchange_share},
-          {"samples", samples}};
+  nlohmann::json json = {{"test", result.what.name()},
+                         {"kind", result.what.is_prefill ? "prefill" : "decode"},
+                         {"tokens", result.what.tokens},
+                         {"batch", result.what.batch},
+                         {"tokens_per_s", row.tokens_per_s},
+                         {"tokens_per_s_deviation", row.deviation},
+                         {"ms_per_step", row.ms_per_step},
+                         {"gb_per_s", row.gbps},
+                         {"share_of_read", share(row.gbps, read_gbps(report))},
+                         {"gop_per_s", row.gops},
+                         {"share_of_peak", share(row.gops, peak_gops(report))},
+                         {"exchange_mb_per_step", row.exchange_mb_per_step},
+                         {"exchange_share", row.exchange_share},
+                         {"samples", samples}};
+  if (report.facts.is_on_gpu) json["gpu"] = gpu_json_of(result);
+  return json;
+}
+
+nlohmann::json json_of(const BenchLimits& limits, bool is_on_gpu) {
+  nlohmann::json json = {{"read_gb_per_s", limits.read_gbps},
+                         {"f32_gflop_per_s", limits.f32_gflops},
+                         {"int8_gop_per_s", limits.int8_gops}};
+  if (is_on_gpu) {
+    json["gpu"] = {{"copy_gb_per_s", limits.gpu.copy_gbps},
+                   {"to_gpu_gb_per_s", limits.gpu.to_gpu_gbps},
+                   {"from_gpu_gb_per_s", limits.gpu.from_gpu_gbps},
+                   {"product_tflop_per_s", limits.gpu.product_tflops}};
+  }
+  return json;
 }
 
 nlohmann::json json_of(const BenchFacts& f) {
@@ -216,7 +271,8 @@ std::string report_markdown(const BenchReport& report) {
       f.routing, f.cpu, f.date, f.version, f.command);
   text += limits_text(report) + "\n" + main_table(report);
   text += "\nWhere the coordinator's time goes:\n\n" + stage_table(report);
-  if (f.num_ranks > 1) {
+  if (f.is_on_gpu) text += gpu_markdown(report);
+  if (f.num_ranks > 1 && ranks_are_timed(report)) {
     text += "\nEach rank computed, and was waited for:\n\n" + rank_table(report);
   }
   return text;
@@ -226,10 +282,7 @@ std::string report_json(const BenchReport& report) {
   nlohmann::json results = nlohmann::json::array();
   for (const BenchResult& result : report.results) results.push_back(json_of(report, result));
   const nlohmann::json document = {{"facts", json_of(report.facts)},
-                                   {"limits",
-                                    {{"read_gb_per_s", report.limits.read_gbps},
-                                     {"f32_gflop_per_s", report.limits.f32_gflops},
-                                     {"int8_gop_per_s", report.limits.int8_gops}}},
+                                   {"limits", json_of(report.limits, report.facts.is_on_gpu)},
                                    {"results", results}};
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -237,14 +290,16 @@ std::string report_json(const BenchReport& report) {
 std::string report_csv(const BenchReport& report) {
   std::string text =
       "test,batch,repetitions,tokens_per_s,deviation,ms_per_step,gb_per_s,gop_per_s,"
-      "exchange_mb_per_step,exchange_share,read_gb_per_s,peak_gop_per_s\n";
+      "exchange_mb_per_step,exchange_share,read_gb_per_s,peak_gop_per_s";
+  text += (report.facts.is_on_gpu ? gpu_csv_head() : "") + "\n";
   for (const BenchResult& result : report.results) {
     const Row row = row_of(result);
     text +=
-        fmt::format("{},{},{},{:.4f},{:.4f},{:.5f},{:.4f},{:.3f},{:.6f},{:.5f},{:.3f},{:.2f}\n",
+        fmt::format("{},{},{},{:.4f},{:.4f},{:.5f},{:.4f},{:.3f},{:.6f},{:.5f},{:.3f},{:.2f}",
                     result.what.name(), result.what.batch, result.samples.size(), row.tokens_per_s,
                     row.deviation, row.ms_per_step, row.gbps, row.gops, row.exchange_mb_per_step,
-                    row.exchange_share, median(report.limits.read_gbps), peak_gops(report));
+                    row.exchange_share, read_gbps(report), peak_gops(report));
+    text += (report.facts.is_on_gpu ? gpu_csv_columns(report, result) : "") + "\n";
   }
   return text;
 }

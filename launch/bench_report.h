@@ -14,6 +14,7 @@ struct BenchLimits {
   std::vector<double> read_gbps;   // by all threads of rank 0
   std::vector<double> f32_gflops;  // fused multiply-adds, two operations each
   std::vector<double> int8_gops;   // dot products of bytes, two operations a multiply-add
+  GpuLimits gpu = {};                  // instead of the others, on a GPU
 };
 
 struct BenchFacts {
@@ -21,6 +22,7 @@ struct BenchFacts {
   std::string family;
   std::string weights;  // "q4 experts, bf16 dense"
   bool has_quantised_experts = false;
+  bool is_on_gpu = false;  // adds tables, keys and columns to all three forms
   std::string routing, placement, backend, transport;
   int num_layers = 0, num_ranks = 1, threads_per_rank = 1;
   std::string version, date, command;

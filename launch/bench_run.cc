@@ -14,6 +14,8 @@ struct Reading {
   ExchangeTotals exchange;
   Traffic traffic;
   int64_t num_steps = 0;
+  FixedStepTotals fixed;
+  double waited_us = 0;
 };
 
 std::vector<double> difference(const std::vector<double>& after,
@@ -26,7 +28,8 @@ std::vector<double> difference(const std::vector<double>& after,
 class Bench {
  public:
   Bench(const ModelSession& session, Serving& serving)
-      : vocab_size_(session.checkpoint().config().vocab_size),
+      : session_(session),
+        vocab_size_(session.checkpoint().config().vocab_size),
         serving_(serving),
         traffic_(session.shape()) {
     serving.observers.add(traffic_);
@@ -41,6 +44,17 @@ class Bench {
     }
     const auto took = std::chrono::steady_clock::now() - start;
     return sample(what, std::chrono::duration<double>(took).count(), before);
+  }
+
+  // Without graphs, whose replays call no operation.
+  GpuProfile profile(const BenchCase& what, ProfiledOps& ops) {
+    serving_.forward.set_replays(false);
+    ops.start();
+    GpuProfile profile;
+    profile.num_steps = run(what).num_steps;
+    profile.kinds = ops.stop();
+    serving_.forward.set_replays(true);
+    return profile;
   }
 
  private:
@@ -59,8 +73,13 @@ class Bench {
   }
 
   Reading read() const {
-    return {serving_.forward.stage_times(), serving_.exchange.totals(), traffic_.total(),
-            serving_.engine.totals().num_steps};
+    const ExchangeTotals exchange = serving_.forward.exchange_totals();
+    return {.stages = serving_.forward.stage_times(),
+            .exchange = exchange,
+            .traffic = traffic_.total(),
+            .num_steps = serving_.engine.totals().num_steps,
+            .fixed = serving_.forward.fixed_steps(),
+            .waited_us = session_.device().waited_us() + exchange.finish_us};
   }
 
   BenchSample sample(const BenchCase& what, double seconds, const Reading& before) const {
@@ -80,9 +99,13 @@ class Bench {
     sample.num_messages = x.num_messages - y.num_messages;
     sample.wait_us = difference(x.wait_us, y.wait_us);
     sample.compute_us = difference(x.compute_us, y.compute_us);
+    sample.fixed = {after.fixed.num_steps - before.fixed.num_steps,
+                    after.fixed.num_reruns - before.fixed.num_reruns};
+    sample.waited_us = std::min(after.waited_us - before.waited_us, seconds * 1e6);
     return sample;
   }
 
+  const ModelSession& session_;
   int64_t vocab_size_;
   Serving& serving_;
   TrafficCounter traffic_;
@@ -118,7 +141,7 @@ std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repe
   std::vector<BenchResult> results;
   for (const BenchCase& what : cases) {
     bench.run(what);
-    results.push_back({what, {}});
+    results.push_back({.what = what, .samples = {}});
   }
   for (int i = 0; i < repetitions; ++i) {
     bed.between();
@@ -127,6 +150,10 @@ std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repe
       if (drain_requested()) return results;
       result.samples.push_back(sample);
     }
+  }
+  for (BenchResult& result : results) {
+    if (bed.profiled == nullptr || drain_requested()) break;
+    result.profile = bench.profile(result.what, *bed.profiled);
   }
   return results;
 }

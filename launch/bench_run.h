@@ -5,10 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/expert_path.h"
 #include "coordinator/stage_times.h"
+#include "launch/bench_gpu.h"
 #include "launch/bench_traffic.h"
 #include "launch/model_session.h"
 #include "launch/run_config.h"
@@ -34,13 +37,16 @@ struct BenchSample {
   Traffic traffic;
   uint64_t dispatch_bytes = 0, combine_bytes = 0, num_messages = 0;
   std::vector<double> wait_us, compute_us;  // [R]
+  FixedStepTotals fixed;
+  double waited_us = 0;  // for the GPU or for rows of other ranks; a GPU's runs only
 
   double tokens_per_s() const { return static_cast<double>(num_tokens) / seconds; }
 };
 
 struct BenchResult {
   BenchCase what;
-  std::vector<BenchSample> samples;  // in order
+  std::vector<BenchSample> samples;        // in order
+  std::optional<GpuProfile> profile = {};  // of one further run, on a GPU
 };
 
 // All cases that the options ask for, prefill first.
@@ -51,11 +57,13 @@ SessionNeeds bench_needs(const std::vector<BenchCase>& cases);
 struct BenchBed {
   const ModelSession* session = nullptr;
   Serving* serving = nullptr;
-  std::function<void()> between;  // called before each repetition
+  std::function<void()> between;    // called before each repetition
+  ProfiledOps* profiled = nullptr;  // the session's, on a GPU
 };
 
 // Runs every case once unmeasured, then all cases in turn `repetitions` times, so that a slow
 // moment of the machine meets all alike. Ends early, with what there is, once a drain is requested.
+// With profiled operations each case runs once more, timed call by call.
 // Prompts are random ids, the same in every repetition; nothing ends a sequence early.
 std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repetitions,
                                    const BenchBed& bed);

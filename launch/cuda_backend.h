@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/device.h"
+#include "kernels/cuda/dense.h"
 #include "kernels/ops.h"
 #include "topology/gpu.h"
 #include "transport/device_link.h"
@@ -17,7 +19,7 @@ namespace colibri {
 
 // Raised with every change of CudaBackend or of an interface that its functions return (Device,
 // Ops, GpuProbe).
-inline constexpr uint32_t kCudaBackendAbi = 2;
+inline constexpr uint32_t kCudaBackendAbi = 3;
 inline constexpr char kCudaBackendSymbol[] = "colibri_cuda_backend";
 
 // What a link between GPUs is made from.
@@ -41,8 +43,10 @@ struct CudaBackend {
   GpuMemory (*read_gpu_memory)(int ordinal) = nullptr;
   // Makes the GPU current for the calling thread; see base/cuda_device.h.
   std::unique_ptr<Device> (*make_device)(int ordinal) = nullptr;
-  // For the calling thread's current GPU; see kernels/cuda/cuda_ops.h.
-  std::unique_ptr<Ops> (*make_ops)() = nullptr;
+  // For the calling thread's current GPU, `device`; see kernels/cuda/cuda_ops.h. Products with
+  // matrices of `shapes` go to cuBLASLt where it gives every row the same bits; their probes run
+  // here, and take the largest matrix's memory meanwhile.
+  std::unique_ptr<Ops> (*make_ops)(Device& device, std::span<const DenseShape> shapes) = nullptr;
 
   // NCCL, or false and "" where the object was built without.
   bool (*has_nccl)() = nullptr;

@@ -1,7 +1,10 @@
 // The one symbol of libcolibri_cuda.so.
+#include <string_view>
+
 #include "base/cuda_device.h"
 #include "base/error.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/dense.h"
 #include "launch/cuda_backend.h"
 #include "launch/run_config.h"
 #include "topology/probe_cuda.h"
@@ -15,6 +18,22 @@ void fail_if_a_peer_died(Transport& host) {
   host.progress();
   const std::vector<int> dead = host.dead_ranks();
   if (!dead.empty()) fail(ErrorKind::kRankLost, "rank ", dead.front(), " has died");
+}
+
+// The simulated device has no times to choose by, and needs few row counts.
+DenseOptions dense_options() {
+  DenseOptions options;
+  if (std::string_view(COLIBRI_CUDA_KIND) == "simulated") {
+    options.measures = false;
+    options.buckets = {1, 8, 64};
+    options.workspace_bytes = size_t{1} << 20;
+  }
+  return options;
+}
+
+std::unique_ptr<Ops> make_ops(Device& device, std::span<const DenseShape> shapes) {
+  if (shapes.empty()) return make_cuda_ops();
+  return make_cuda_ops({.dense = make_dense_products(device, shapes, dense_options())});
 }
 
 std::unique_ptr<DeviceLink> make_link(Device& device, const LinkParts& parts) {
@@ -41,7 +60,7 @@ colibri_cuda_backend() {
                                             .probe_gpus = colibri::probe_gpus,
                                             .read_gpu_memory = colibri::read_gpu_memory,
                                             .make_device = colibri::make_cuda_device,
-                                            .make_ops = colibri::make_cuda_ops,
+                                            .make_ops = colibri::make_ops,
                                             .has_nccl = colibri::has_nccl,
                                             .nccl_version = colibri::nccl_version,
                                             .make_link = colibri::make_link};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/doctor_exchange.h"
 #include "launch/doctor_gpus.h"
 #include "topology/machine.h"
 #include "topology/system_checks.h"
@@ -45,6 +46,14 @@ void answer_pings(Transport& transport, std::vector<char>& buffer, const Deadlin
   }
 }
 
+int finish_pings(const RunConfig& config, RankContext& context, const Deadline& deadline) {
+  barrier(*context.transport, deadline, "the end of the pings");
+  if (!context.device.is_cuda()) return 0;
+  if (context.device.backend->has_nccl()) exchange_between_gpus(config.common, context);
+  barrier(*context.transport, deadline, "the end of the exchange between GPUs");
+  return 0;
+}
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
@@ -72,8 +81,7 @@ int ping_ranks(const RunConfig& config, RankContext& context) {
   barrier(transport, deadline, "all ranks");
   if (!context.is_root()) {
     answer_pings(transport, buffer, deadline);
-    barrier(transport, deadline, "the end of the pings");
-    return 0;
+    return finish_pings(config, context, deadline);
   }
   for (int peer = 1; peer < context.size; ++peer) {
     std::vector<double> times;
@@ -87,8 +95,7 @@ int ping_ranks(const RunConfig& config, RankContext& context) {
             .c_str(),
         stdout);
   }
-  barrier(transport, deadline, "the end of the pings");
-  return 0;
+  return finish_pings(config, context, deadline);
 }
 
 }  // namespace colibri

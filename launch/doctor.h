@@ -10,7 +10,8 @@ namespace colibri {
 int print_checks();
 
 // Runs on every rank: rank 0 exchanges messages with each other rank and prints the median time of
-// a round trip. Errors: those of Transport::wait.
+// a round trip; with --device cuda then rows between GPUs (doctor_exchange.h). Errors: those of
+// Transport::wait and of NCCL.
 int ping_ranks(const RunConfig& config, RankContext& context);
 
 }  // namespace colibri

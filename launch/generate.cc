@@ -146,9 +146,11 @@ void Generation::print_summary(const Engine& engine, double load_s) {
   const auto seconds_to = [this](Answer::Clock::time_point t) {
     return std::chrono::duration<double>(t - start_).count();
   };
+  const ExchangeTotals exchange = session_.exchange_totals();
   SummaryInput input;
   input.engine = &engine.totals();
-  input.exchange = &session_.exchange_totals();
+  input.exchange = &exchange;
+  input.fixed = session_.fixed_steps();
   input.placement = &session_.placement();
   input.shape = &session_.shape();
   input.backend = session_.ops().name();

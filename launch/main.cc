@@ -12,6 +12,7 @@
 #include "launch/bench.h"
 #include "launch/convert.h"
 #include "launch/doctor.h"
+#include "launch/doctor_exchange.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
 #include "launch/inspect_routes.h"
@@ -69,10 +70,14 @@ int doctor(RunConfig config, char* program) {
   config.common.ranks = std::max(config.common.ranks, 2);
   if (config.common.transport == "local") return run_verb(config, [](int) {});
   std::string ranks = std::to_string(config.common.ranks);
-  std::string words[] = {"doctor", "--ping-only", "--ranks"};
-  char* arguments[] = {program,         words[0].data(), words[1].data(),
-                       words[2].data(), ranks.data(),    nullptr};
-  return run_under_mpirun(5, arguments, config.common.ranks);
+  const bool tries_gpus =
+      gpus_can_exchange([]() -> const CudaBackend& { return open_cuda_backend(); },
+                        config.common.ranks);
+  std::string device = tries_gpus ? "cuda" : config.common.device;
+  std::string words[] = {"doctor", "--ping-only", "--ranks", "--device"};
+  char* arguments[] = {program,         words[0].data(), words[1].data(), words[2].data(),
+                       ranks.data(),    words[3].data(), device.data(),   nullptr};
+  return run_under_mpirun(7, arguments, config.common.ranks);
 }
 
 int run(int argc, char** argv, const OnCode& on_code) {

@@ -8,6 +8,7 @@
 #include "coordinator/host_path.h"
 #include "coordinator/kv_cache.h"
 #include "coordinator/route_recorder.h"
+#include "launch/dense_shapes.h"
 #include "launch/gpu_plan.h"
 #include "launch/load_progress.h"
 #include "launch/session_setup.h"
@@ -21,6 +22,9 @@
 #include "worker/worker.h"
 
 namespace colibri {
+
+// Rows that the head is probed for; more are cut.
+static constexpr int64_t kMaxHeadRows = 64;
 
 struct ModelSession::Coordinator {
   RouteObservers observers;
@@ -124,7 +128,11 @@ void ModelSession::open(const Prepare& prepare) {
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
   pool_ = std::make_unique<ThreadPool>(pool);
-  backend_ = make_session_backend(options_, hooks_, context_, *pool_);
+  const bool multiplies_bf16 = context_.is_root() && activations_ == DType::kBF16;
+  const auto dense = multiplies_bf16
+                         ? dense_shapes(*checkpoint_, formats_, max_step_tokens(), kMaxHeadRows)
+                         : std::vector<DenseShape>{};
+  backend_ = make_session_backend(options_, hooks_, context_, *pool_, dense);
 }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
@@ -163,6 +171,7 @@ void ModelSession::load() {
     shard.formats = formats_;
     shard.max_pairs = max_step_tokens() * shape_.top_k;
     shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
+    const NamedRange range(*backend_.device, "load weights");
     shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, backend());
     if (backend_.device->place() != Place::kHost) {
       staged_ = std::make_unique<StagedExperts>(
@@ -257,7 +266,7 @@ int ModelSession::run(const Serve& serve) {
 
 int ModelSession::run_coordinator(const Serve& serve) {
   Coordinator& c = *coordinator_;
-  Serving serving{*c.engine, *c.forward, *c.cache, *c.exchange, c.observers};
+  Serving serving{*c.engine, *c.forward, *c.cache, c.observers};
   try {
     const int code = serve(serving);
     if (recorder_) recorder_->commit();
@@ -319,9 +328,11 @@ int ModelSession::run_worker() {
   return Worker(*context_.transport, experts_for_host_rows(), options).run(*backend_.stream);
 }
 
-const ExchangeTotals& ModelSession::exchange_totals() const {
-  return coordinator_->exchange->totals();
+ExchangeTotals ModelSession::exchange_totals() const {
+  return coordinator_->path->totals();
 }
+
+FixedStepTotals ModelSession::fixed_steps() const { return coordinator_->path->fixed_steps(); }
 
 const LoadStats& ModelSession::load_stats() const { return coordinator_->forward->load_stats(); }
 

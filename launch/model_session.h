@@ -34,7 +34,6 @@ struct Serving {
   Engine& engine;
   Forward& forward;
   KvCache& cache;
-  ExpertExchange& exchange;
   RouteObservers& observers;  // more may be added before a step
 };
 
@@ -60,6 +59,7 @@ class ModelSession {
   const Placement& placement() const { return *placement_; }
   const ModelShape& shape() const { return shape_; }
   const Ops& ops() const { return *backend_.ops; }
+  Device& device() const { return *backend_.device; }
   ThreadPool& pool() { return *pool_; }
   // The form of the rows that experts take: i8 when they are q8 or q4.
   DType row_dtype() const;
@@ -73,7 +73,8 @@ class ModelSession {
   int run(const Serve& serve);
 
   // Rank 0, inside or after serve: sums for the summary.
-  const ExchangeTotals& exchange_totals() const;
+  ExchangeTotals exchange_totals() const;
+  FixedStepTotals fixed_steps() const;
   const LoadStats& load_stats() const;
 
  private:

@@ -17,9 +17,10 @@ std::unique_ptr<Device> make_device(const BackendHooks& hooks, const ChosenDevic
   return chosen.is_cuda() ? chosen.backend->make_device(chosen.gpu.ordinal) : make_cpu_device(pool);
 }
 
-std::unique_ptr<Ops> make_ops(const BackendHooks& hooks, const ChosenDevice& chosen, Isa isa) {
+std::unique_ptr<Ops> make_ops(const BackendHooks& hooks, const ChosenDevice& chosen, Isa isa,
+                              Device& device, std::span<const DenseShape> dense) {
   if (hooks.make_ops) return hooks.make_ops(isa);
-  return chosen.is_cuda() ? chosen.backend->make_ops() : make_cpu_ops(isa);
+  return chosen.is_cuda() ? chosen.backend->make_ops(device, dense) : make_cpu_ops(isa);
 }
 
 // Whether rows travel over NCCL.
@@ -32,8 +33,8 @@ bool wants_nccl(const CommonOptions& options, const RankContext& context) {
     }
     if (!chosen.backend->has_nccl()) {
       fail(ErrorKind::kUnsupported,
-           "--transport nccl: libcolibri_cuda.so was built without NCCL; build it where nccl.h and "
-           "libnccl.so are found (cmake -DCOLIBRI_NCCL_ROOT=...), or use --transport mpi");
+           "--transport nccl: no libnccl.so.2 is found here, or libcolibri_cuda.so was built where "
+           "nccl.h was not (cmake -DCOLIBRI_NCCL_ROOT=...); install it, or use --transport mpi");
     }
     return context.size > 1;
   }
@@ -59,11 +60,13 @@ std::string SessionBackend::text() const {
 }
 
 SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
-                                    RankContext& context, ThreadPool& pool) {
+                                    RankContext& context, ThreadPool& pool,
+                                    std::span<const DenseShape> dense) {
   SessionBackend made;
   made.device = make_device(hooks, context.device, pool);
   made.stream = made.device->make_stream();
-  made.ops = make_ops(hooks, context.device, parse_isa(options.isa));
+  made.ops = make_ops(hooks, context.device, parse_isa(options.isa), *made.device, dense);
+  if (hooks.wrap_ops) made.ops = hooks.wrap_ops(std::move(made.ops), *made.device);
   made.fixed_capacity = hooks.fixed_capacity;
   if (hooks.make_link) {
     if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);

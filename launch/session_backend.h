@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "base/device.h"
 #include "coordinator/return_capacity.h"
+#include "kernels/cuda/dense.h"
 #include "kernels/ops.h"
 #include "launch/rank_context.h"
 #include "launch/run_config.h"
@@ -19,6 +21,8 @@ namespace colibri {
 struct BackendHooks {
   std::function<std::unique_ptr<Device>(ThreadPool&)> make_device;
   std::function<std::unique_ptr<Ops>(Isa)> make_ops;
+  // Takes the place of the operations that were made, for the given device.
+  std::function<std::unique_ptr<Ops>(std::unique_ptr<Ops>, Device&)> wrap_ops;
   // Rows then travel between devices, planned there. Called on every rank of several.
   std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;
   FixedCapacity fixed_capacity;  // for rows that travel so
@@ -38,8 +42,10 @@ struct SessionBackend {
 
 // Every rank calls it at the same point: with NCCL the ranks join a communicator here. Errors:
 // kUnsupported for a combination that cannot be; those of the GPU and of NCCL.
+// `dense`: the matrices that this rank multiplies with bf16 rows.
 SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
-                                    RankContext& context, ThreadPool& pool);
+                                    RankContext& context, ThreadPool& pool,
+                                    std::span<const DenseShape> dense);
 
 // --activations: f32 on the CPU, bf16 on a GPU unless f32 is asked for. Fails with kUnsupported for
 // bf16 on the CPU.

@@ -18,7 +18,8 @@ std::string rank_line(const SummaryInput& in, int rank) {
   if (in.exchange->compute_us[r] > 0) {
     line += fmt::format(", computed {:.1f} ms", in.exchange->compute_us[r] / 1e3);
   }
-  if (rank > 0) line += fmt::format(", waited for {:.1f} ms", in.exchange->wait_us[r] / 1e3);
+  if (rank > 0 && in.exchange->wait_us[r] > 0)
+    line += fmt::format(", waited for {:.1f} ms", in.exchange->wait_us[r] / 1e3);
   return line + "\n";
 }
 
@@ -38,6 +39,12 @@ std::string summary_text(const SummaryInput& in) {
         "  dispatch {:.2f} MB in {} messages ({:.1f} ms), combine {:.2f} MB ({:.1f} ms waiting)\n",
         static_cast<double>(x.dispatch_bytes) / 1e6, x.num_messages, x.begin_us / 1e3,
         static_cast<double>(x.combine_bytes) / 1e6, x.finish_us / 1e3);
+  }
+  if (in.fixed.num_steps > 0) {
+    text += fmt::format("  {} steps with messages of fixed size, {} ({:.2f} %) run again\n",
+                        in.fixed.num_steps, in.fixed.num_reruns,
+                        100 * rate(static_cast<int64_t>(in.fixed.num_reruns),
+                                   static_cast<double>(in.fixed.num_steps)));
   }
   return text;
 }

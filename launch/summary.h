@@ -14,6 +14,7 @@ namespace colibri {
 struct SummaryInput {
   const EngineTotals* engine = nullptr;
   const ExchangeTotals* exchange = nullptr;
+  FixedStepTotals fixed = {};
   const Placement* placement = nullptr;
   const ModelShape* shape = nullptr;
   double first_token_s = 0;  // from the start of the first step

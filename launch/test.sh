@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests; ctest's summary comes last.
 #   ./launch/test.sh          what CI runs
-#   ./launch/test.sh --full   also the long ones: a minute of fuzzing a target, gigabytes of experts
+#   ./launch/test.sh --full   also the long ones: a minute of fuzzing a target, gigabytes of experts,
+#                             and nvcc's build where there is an nvcc
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source launch/setup.sh
@@ -49,6 +50,29 @@ fuzz() {
   done
 }
 if [ "$full" = yes ]; then fuzz; fi
+
+# The GPU's part for all architectures, without warnings; its tests where there is a GPU too.
+with_nvcc() {
+  local nvcc= candidate
+  for candidate in "$(command -v nvcc || true)" "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" \
+    /usr/local/cuda/bin/nvcc; do
+    if [ -z "$nvcc" ] && [ -x "$candidate" ]; then nvcc=$candidate; fi
+  done
+  if [ -z "$nvcc" ]; then
+    colibri_say "cuda: skipped, no nvcc in PATH, \$CUDA_PATH/bin or /usr/local/cuda/bin"
+    return 0
+  fi
+  colibri_say "cuda: with $nvcc"
+  cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
+  cmake --build build/cuda --target gpu_programs
+  if ! nvidia-smi -L >/dev/null 2>&1; then
+    colibri_say "cuda: tests skipped, nvidia-smi finds no GPU; the machine code is looked at"
+    ctest --test-dir build/cuda -R MachineCode --no-tests=error
+    return 0
+  fi
+  ctest --test-dir build/cuda -L cuda -j 1 --no-tests=error
+}
+if [ "$full" = yes ]; then with_nvcc; fi
 
 colibri_say "release: everything"
 cmake --preset release -DCOLIBRI_TESTS=on >/dev/null

@@ -99,6 +99,7 @@ void add_inspect(CLI::App& app, RunConfig& config) {
 void add_doctor(CLI::App& app, RunConfig& config) {
   add(app, "--log-level", config.common.log_level, "trace, debug, info, warn, error or off");
   add(app, "--transport", config.common.transport, "auto, local, mpi or nccl");
+  add(app, "--device", config.common.device, "cpu, or cuda: rows between the ranks' GPUs too");
   add(app, "--ranks", config.common.ranks, "Ranks that ping each other (2)");
   add(app, "--start-timeout", config.common.start_timeout_s, "Seconds to wait for them");
   app.add_flag("--ping-only", config.doctor.ping_only, "Only the ping between ranks");

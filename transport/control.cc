@@ -34,6 +34,8 @@ size_t body_bytes_of(ControlKind kind) {
       return sizeof(LayerRowsBody);
     case ControlKind::kFixedStep:
       return sizeof(FixedStepBody);
+    case ControlKind::kWorkDone:
+      return sizeof(WorkDoneBody);
   }
   return 0;
 }
@@ -99,6 +101,7 @@ void check_body(const ControlView& view, int from) {
       return check_layer_rows(view.as<LayerRowsBody>(), from);
     case ControlKind::kFixedStep:
       return check_fixed_step(view.as<FixedStepBody>(), from);
+    case ControlKind::kWorkDone:
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:
@@ -135,7 +138,7 @@ ControlView parse_control(std::span<const std::byte> message, int from, uint32_t
     refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
   }
   const size_t body_bytes = body_bytes_of(header.kind);
-  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 10]");
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 11]");
   if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
   if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
   if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);

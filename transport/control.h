@@ -36,6 +36,7 @@ enum class ControlKind : uint16_t {
   kWorkerStats = 8,
   kLayerRows = 9,
   kFixedStep = 10,
+  kWorkDone = 11,
 };
 
 struct ControlHeader {
@@ -149,6 +150,14 @@ struct FixedStepBody {
   int32_t capacity[kMaxFixedLayers] = {};
 };
 static_assert(sizeof(FixedStepBody) == 16 + 4 * kMaxFixedLayers);
+
+// Worker -> coordinator, on Channel::kResults, which rows between devices leave free: so many of its
+// announcements (layer rows and fixed steps) are done. Nobody waits for it; it tells who is late.
+struct WorkDoneBody {
+  static constexpr ControlKind kKind = ControlKind::kWorkDone;
+  uint64_t num_done = 0;
+};
+static_assert(sizeof(WorkDoneBody) == 8);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

@@ -7,7 +7,7 @@ namespace {
 [[noreturn]] void refuse() {
   fail(ErrorKind::kUnsupported,
        "this build has no NCCL; configure with -DCOLIBRI_NCCL_ROOT=DIR, where DIR holds "
-       "include/nccl.h and lib/libnccl.so, or use --transport mpi");
+       "include/nccl.h, or use --transport mpi");
 }
 
 }  // namespace

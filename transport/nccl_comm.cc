@@ -16,6 +16,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/staging_buffer.h"
 #include "transport/collectives.h"
 #include "transport/nccl_library.h"
 
@@ -250,7 +251,10 @@ void Communicator::exchange_with_all(size_t bytes, Stream& stream, const Deadlin
   const auto ranks = static_cast<size_t>(options_.num_ranks);
   const auto own = static_cast<unsigned char>(options_.rank);
   Buffer out(device_, std::max<size_t>(bytes, 1)), in(device_, std::max<size_t>(ranks * bytes, 1));
-  std::vector<unsigned char> pattern(bytes, own), back(ranks * bytes);
+  // Pinned: a copy to other memory would wait for the exchange without end.
+  StagingBuffer pattern(device_, std::max<size_t>(bytes, 1));
+  StagingBuffer back(device_, std::max<size_t>(ranks * bytes, 1));
+  std::memset(pattern.data(), own, bytes);
   device_.copy(out.data(), pattern.data(), bytes, stream);
   std::vector<DeviceSend> sends;
   std::vector<DeviceRecv> recvs;
@@ -259,10 +263,10 @@ void Communicator::exchange_with_all(size_t bytes, Stream& stream, const Deadlin
     recvs.push_back({peer, in.as<unsigned char>() + static_cast<size_t>(peer) * bytes, bytes});
   }
   post(sends, recvs, stream);
-  device_.copy(back.data(), in.data(), back.size(), stream);
+  device_.copy(back.data(), in.data(), ranks * bytes, stream);
   wait(stream, deadline, "the first exchange of all ranks");
-  for (size_t i = 0; i < back.size(); ++i) {
-    if (back[i] != static_cast<unsigned char>(i / bytes)) {
+  for (size_t i = 0; i < ranks * bytes; ++i) {
+    if (back.as<unsigned char>()[i] != static_cast<unsigned char>(i / bytes)) {
       give_up(ErrorKind::kInternal, "rank " + std::to_string(i / bytes) +
                                         "'s bytes of the first exchange came out wrong");
     }

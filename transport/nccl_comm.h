@@ -67,9 +67,10 @@ class NcclComm : public DeviceLink {
   virtual bool is_aborted() const = 0;
 };
 
-// True where this build has NCCL; without it every function below fails with kUnsupported.
+// True where this build knows NCCL and this machine has its library; without either every function
+// below fails.
 bool has_nccl();
-// "2.28.9": of the library that is linked, which may be newer than its header.
+// "2.28.9": of the library that is used, which may be newer than its header.
 std::string nccl_version();
 
 // An id for all ranks of `host`, made by rank 0 and told over `host`'s own messages. All call it.

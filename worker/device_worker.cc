@@ -134,9 +134,13 @@ void DeviceWorker::enqueue(const Work& work) {
   Stream& stream = *parts_.backend.stream;
   auto* message = rows_.as<char>();
   const DeviceRecv recv{coordinator_, message, work.max_rows == 0 ? 0 : layout.total_bytes};
-  parts_.link->post({}, {&recv, 1}, stream);
+  {
+    const NamedRange range(*parts_.backend.device, "worker: receive rows");
+    parts_.link->post({}, {&recv, 1}, stream);
+  }
   const auto at = [&](size_t offset) { return reinterpret_cast<const int32_t*>(message + offset); };
   if (work.max_rows > 0) {
+    const NamedRange range(*parts_.backend.device, "worker: experts");
     parts_.experts->run(
         DeviceRows{.layer = work.layer,
                    .tokens = {message + layout.payload, options_.row_dtype, options_.hidden_size},
@@ -150,6 +154,7 @@ void DeviceWorker::enqueue(const Work& work) {
                    .flags = flags_.as<uint32_t>()},
         stream);
   }
+  const NamedRange range(*parts_.backend.device, "worker: send results");
   const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, work.max_results)};
   parts_.link->post({&send, 1}, {}, stream);
 }
@@ -164,13 +169,25 @@ void DeviceWorker::fetch_flags() {
 // More pairs than results fit is the coordinator's business: it sees the same and asks again.
 void DeviceWorker::wait_for(const std::string& what) {
   Stream& stream = *parts_.backend.stream;
-  parts_.link->wait(stream, Deadline::never(), what);
+  {
+    const NamedRange range(*parts_.backend.device, "worker: wait");
+    parts_.link->wait(stream, Deadline::never(), what);
+  }
   const uint32_t flags = *host_flags_.as<uint32_t>() & ~kFlagOverflow;
-  if (flags == 0) return;
+  if (flags == 0) return tell_done();
   fail(ErrorKind::kInput, "rank ", coordinator_, ", ", what,
        (flags & kFlagBadSlot) != 0 ? ": a row asks for a slot that this rank does not have"
                                    : ": a row message's counts are not those announced",
        "; do all ranks use the same placement?");
+}
+
+void DeviceWorker::tell_done() {
+  Transport& transport = *parts_.transport;
+  if (num_done_ > 0) transport.wait({&done_pending_, 1}, Deadline::never(), "telling what is done");
+  done_message_ =
+      encode_control(transport.rank(), transport.epoch(), WorkDoneBody{.num_done = ++num_done_});
+  const SendOp send{coordinator_, Channel::kResults, done_message_.data(), done_message_.size()};
+  done_pending_ = transport.post({{&send, 1}, {}}, nullptr);
 }
 
 void DeviceWorker::send_stats() {

@@ -50,6 +50,7 @@ class DeviceWorker {
   void enqueue(const Work& work);
   void fetch_flags();
   void wait_for(const std::string& what);
+  void tell_done();
   void send_stats();
 
   DeviceWorkerParts parts_;
@@ -59,6 +60,9 @@ class DeviceWorker {
   StagingBuffer host_flags_;
   Buffer control_;
   Pending control_pending_;
+  std::vector<std::byte> done_message_;
+  Pending done_pending_;  // the last one's sending
+  uint64_t num_done_ = 0;
   WorkerTotals totals_;
   // Steps of fixed size by tokens and capacities; none where the link has no graphs.
   std::map<std::vector<int32_t>, std::unique_ptr<Graph>> graphs_;

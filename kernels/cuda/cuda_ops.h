@@ -11,8 +11,8 @@ class DenseProducts;
 
 struct CudaOpsOptions {
   // Multiplies the weights it takes (kernels/cuda/dense.h) instead of the own kernels; null: the
-  // own kernels multiply all. It outlives the operations.
-  DenseProducts* dense = nullptr;
+  // own kernels multiply all.
+  std::shared_ptr<DenseProducts> dense = nullptr;
 };
 
 // For the calling thread's current GPU. Arrays lie in its memory; streams are those of its Device.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/cuda/dense_probe.h"
 #include "kernels/cuda/dense_rows.h"
+#include "kernels/cuda/lt_library.h"
 
 namespace colibri {
 namespace {
@@ -97,8 +98,9 @@ int64_t staged_rows(const PinnedShape& shape) {
 
 LtDense::LtDense(Device& device, std::span<const DenseShape> shapes, const DenseOptions& options)
     : options_(options),
-      handle_(cuda::make_lt_handle()),
       workspace_(device, options.workspace_bytes) {
+  const bool has_library = cuda::cublaslt_problem().empty();
+  if (has_library) handle_ = cuda::make_lt_handle();
   if (!options_.time_us) options_.time_us = time_by_events;
   const auto stream = device.make_stream();
   const cuda::ProbeTools tools{&device, stream.get(), handle_.get(), workspace_.data(), &options_};
@@ -106,8 +108,8 @@ LtDense::LtDense(Device& device, std::span<const DenseShape> shapes, const Dense
     check(shape.n > 0 && shape.k > 0 && shape.max_tokens > 0 &&
               (shape.dtype == DType::kBF16 || shape.dtype == DType::kF32),
           "dense shape [", shape.n, ", ", shape.k, "] of ", to_string(shape.dtype));
-    DenseReport report;
-    shapes_.push_back(cuda::pin_algorithms(shape, tools, report));
+    DenseReport report{.shape = shape, .reason = cuda::cublaslt_problem(), .choices = {}};
+    if (has_library) shapes_.push_back(cuda::pin_algorithms(shape, tools, report));
     reports_.push_back(std::move(report));
   }
   stream->synchronize();

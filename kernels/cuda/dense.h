@@ -6,6 +6,7 @@
 // class that serves every bucket at the lowest places of the heuristic's lists is taken. That
 // choice depends on GPU model, library version and shape alone, so every process makes the same
 // one; times choose only inside the class, where they cannot be seen in a result. TF32 is off.
+// Where cuBLASLt cannot be opened (kernels/cuda/lt_library.h) no shape fits, for that reason.
 //
 // Built into libcolibri_cuda.so; the header needs no CUDA.
 #pragma once

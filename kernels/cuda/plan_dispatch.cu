@@ -41,7 +41,8 @@ struct RankSet {
   __device__ __forceinline__ void insert(int32_t rank) {
 #pragma unroll
     for (int w = 0; w < kMaxPlannedRanks / 64; ++w) {
-      if (rank / 64 == w) words[w] |= uint64_t{1} << (rank % 64);
+      // Without a branch, so that the words stay in registers.
+      words[w] |= static_cast<uint64_t>(rank / 64 == w) << (rank % 64);
     }
   }
   __device__ __forceinline__ int size() const {

@@ -86,7 +86,7 @@ TEST_F(CudaBackendGpuTest, FreeMemoryIsAtMostAll) {
 TEST_F(CudaBackendGpuTest, OperationRunsThroughThePointers) {
   const auto device = backend().make_device(0);
   const auto stream = device->make_stream();
-  const auto ops = backend().make_ops();
+  const auto ops = backend().make_ops(*device, {});
   const float ones[] = {1, 2, 3};
   auto* x = static_cast<float*>(device->allocate(sizeof ones));
   device->copy(x, ones, sizeof ones, *stream);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launch/bench_gpu_report.h"
 #include "launch/bench_report.h"
 #include "launch/bench_traffic.h"
 
@@ -114,6 +115,50 @@ TEST(BenchReportTest, CsvHasALineATestUnderItsHead) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_EQ(text.substr(text.find('\n') + 1),
             "tg4,2,3,4.0000,3.0551,500.00000,5.0000,25.000,2.000000,0.30000,10.000,100.00\n");
+}
+
+// Experts took 60 of 80 ms in a run of 4 steps: 3 GB and 6 TFLOP, 15 ms a step of 20. A step lasts
+// a median of 500 ms, of which the host waits for 300. Of 10 fixed-size steps 1 ran again.
+BenchReport gpu_report() {
+  BenchReport report = small_report();
+  report.facts.is_on_gpu = true;
+  report.limits = {};
+  report.limits.gpu.copy_gbps = {100};
+  report.limits.gpu.product_tflops = {200};
+  BenchResult& decode = report.results[0];
+  for (BenchSample& sample : decode.samples) sample.waited_us = sample.seconds * 6e5;
+  decode.samples[1].fixed = {10, 1};
+  decode.profile = GpuProfile{.num_steps = 4};
+  decode.profile->kinds[static_cast<size_t>(OpKind::kExperts)] = {8, 60'000, 3e9, 6e12};
+  decode.profile->kinds[static_cast<size_t>(OpKind::kRows)] = {40, 20'000, 0, 0};
+  return report;
+}
+
+TEST(GpuReportTest, TablesByHand) {
+  const std::string text = report_markdown(gpu_report());
+  for (const char* part : {"| tg4 | 2 | 200.000 | 20.000 | 4 % | 10 | 10.00 % |",
+                           "| tg4 | 2 | experts | 2.0 | 15.000 | 75 % | 50.0 | 50 % | 100.000 | 50 "
+                           "% |",
+                           "| tg4 | 2 | 4.00 ± 3.06 | 500.00 | 5.00 | 5 % |"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+}
+
+TEST(GpuReportTest, JsonAndCsvHaveTheSame) {
+  const auto json = nlohmann::json::parse(report_json(gpu_report()));
+  const auto& gpu = json.at("results").at(0).at("gpu");
+  EXPECT_DOUBLE_EQ(gpu.at("rerun_share").get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(gpu.at("kernels").at("experts").at("gb_per_s").get<double>(), 50);
+  EXPECT_FALSE(gpu.at("kernels").contains("attention"));
+  const std::string text = report_csv(gpu_report());
+  EXPECT_NE(text.find(",200.00000,20.00000,0.04000,10,0.10000,100.000,"), std::string::npos)
+      << text;
+}
+
+TEST(GpuReportTest, WithoutAGpuNothingIsAdded) {
+  EXPECT_EQ(report_markdown(small_report()).find("kernel"), std::string::npos);
+  EXPECT_FALSE(
+      nlohmann::json::parse(report_json(small_report())).at("results").at(0).contains("gpu"));
 }
 
 TEST(BenchCasesTest, PrefillThenDecodeForEveryBatchAndZeroLeavesOneOut) {

@@ -78,6 +78,7 @@ TEST(SummaryTest, NamesSpeedExpertsAndWaits) {
   exchange.dispatch_bytes = 2000000;
   const std::string text = summary_text({.engine = &engine,
                                          .exchange = &exchange,
+                                         .fixed = {.num_steps = 50, .num_reruns = 1},
                                          .placement = &placement,
                                          .shape = &shape,
                                          .first_token_s = 0.05,
@@ -88,7 +89,8 @@ TEST(SummaryTest, NamesSpeedExpertsAndWaits) {
        {"10 prompt tokens at 100 tokens/s", "30 new tokens at 15.0 tokens/s",
         "ready after 500 ms, first token 50 ms later",
         "rank 1: 2 experts in 1 layers, 3.0 MB, computed 1.5 ms, waited for 2.5 ms",
-        "dispatch 2.00 MB in 4 messages"}) {
+        "dispatch 2.00 MB in 4 messages",
+        "50 steps with messages of fixed size, 1 (2.00 %) run again"}) {
     EXPECT_NE(text.find(fact), std::string::npos) << fact << " in\n" << text;
   }
 }

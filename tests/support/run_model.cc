@@ -41,6 +41,7 @@ ModelOutput run_model(const ModelRun& run) {
   ModelOutput output;
   output.ids.resize(run.prompts.size());
   run_local_ranks(run.options, run.options.ranks, [&](RankContext& context) {
+    if (run.device.is_cuda()) context.device = run.device;
     ModelSession session(
         run.options, context, [&](const Checkpoint&) { return needs_of(run); }, run.hooks);
     return session.run([&](Serving& serving) {

@@ -15,6 +15,7 @@ struct ModelRun {
   int64_t max_tokens = 0;
   bool score_prompt = false;  // logits of all positions of prompt 0
   SessionHooks hooks = {};
+  ChosenDevice device = {};  // of every rank, instead of what the options ask for
 };
 
 struct ModelOutput {

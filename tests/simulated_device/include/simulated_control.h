@@ -60,6 +60,8 @@ enum class Order : unsigned char {
   kHostWait,   // synchronise or query, or what a stand-in logs as such
   kStart,      // work begins to run
   kDone,
+  kBeginRange,  // a thread's range (NVTX), by its name
+  kEndRange,
 };
 struct OrderEntry {
   Order what;

@@ -1,0 +1,45 @@
+// How far each worker is with what it was told to do, where rows travel between devices and no
+// message of theirs comes by: so that a wait that ends in vain can say for whom.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace colibri {
+
+class WorkerProgress {
+ public:
+  // All ranks but this one are workers. The transport outlives it.
+  explicit WorkerProgress(Transport& transport);
+  // Messages may still be under way into its buffers: the transport keeps them.
+  ~WorkerProgress();
+  WorkerProgress(const WorkerProgress&) = delete;
+  WorkerProgress& operator=(const WorkerProgress&) = delete;
+
+  // One more announcement went to every worker.
+  void announced() { ++num_announced_; }
+  // "rank 2", "ranks 1 and 3": who has not done all of it, as far as is known; "" when all have.
+  std::string late_ranks();
+
+ private:
+  struct Worker {
+    int rank = 0;
+    Pending pending;
+    uint64_t num_done = 0;
+  };
+  using Buffers = std::vector<std::vector<std::byte>>;
+
+  void post(size_t worker_idx);
+  void take_messages();
+
+  Transport& transport_;
+  uint64_t num_announced_ = 0;
+  std::vector<Worker> workers_;
+  std::shared_ptr<Buffers> buffers_;  // of each worker
+};
+
+}  // namespace colibri

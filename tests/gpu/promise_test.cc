@@ -1,0 +1,166 @@
+// Promise 1 on one GPU, as the program keeps it with --device cuda: how a prompt is cut, what runs
+// beside it and how rows travel change no bit. Ranks are threads that share the GPU.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+
+#include "launch/cuda_backend.h"
+#include "tests/support/local_device_link.h"
+#include "tests/support/run_model.h"
+
+namespace colibri {
+namespace {
+
+// Where COLIBRI_SOURCE_DIR is relative, the program runs in the folder that holds configs/.
+const std::string kDemo = COLIBRI_SOURCE_DIR "/configs/models/demo";
+constexpr int kPrompt = 130;  // three pages of the cache and a part
+
+enum class Exchange { kHostRows, kSelfExchange, kNccl, kDeviceRows, kFixedCapacity, kOverflowing };
+
+struct Point {
+  int ranks = 1;
+  int64_t chunk = 512;
+  bool has_mates = false;
+  Exchange exchange = Exchange::kHostRows;
+};
+
+struct Form {
+  const char* weights;
+  const char* activations;
+  const char* kv_dtype;
+};
+
+std::string name_of(const Point& p) {
+  const char* const names[] = {"rows through the host",
+                               "self-exchange",
+                               "NCCL",
+                               "device rows",
+                               "device rows in fixed messages",
+                               "fixed messages that overflow"};
+  return std::to_string(p.ranks) + " ranks, chunk " + std::to_string(p.chunk) +
+         (p.has_mates ? ", with mates, " : ", ") + names[static_cast<size_t>(p.exchange)];
+}
+
+std::vector<int32_t> prompt_of(int length, int step) {
+  std::vector<int32_t> ids;
+  for (int i = 0; i < length; ++i) ids.push_back((i * i * 7 + i * step) % 1536);
+  return ids;
+}
+
+ChosenDevice first_gpu() {
+  ChosenDevice chosen;
+  chosen.backend = &open_cuda_backend();
+  const GpuProbe probe = chosen.backend->probe_gpus();
+  require_gpu(probe);
+  chosen.gpu = probe.gpus.front();
+  return chosen;
+}
+
+ModelOutput run_at(const Form& form, const Point& point, int prompt_length) {
+  ModelRun run;
+  run.device = first_gpu();
+  run.device.gpu_of_rank.assign(static_cast<size_t>(point.ranks), run.device.gpu);
+  run.options.model = kDemo;
+  run.options.transport = point.exchange == Exchange::kNccl ? "nccl" : "local";
+  run.options.ranks = point.ranks;
+  run.options.threads = 1;
+  run.options.chunk = point.chunk;
+  run.options.weights = form.weights;
+  run.options.activations = form.activations;
+  run.options.kv_dtype = form.kv_dtype;
+  run.options.self_exchange = point.exchange == Exchange::kSelfExchange;
+  run.prompts = {prompt_of(prompt_length, 3)};
+  if (point.has_mates) {
+    for (const int length : {1, 5, 40}) run.prompts.push_back(prompt_of(length, 11));
+  }
+  run.max_tokens = 3;
+  run.score_prompt = true;
+  LocalDeviceFabric fabric(point.ranks);
+  if (point.exchange >= Exchange::kDeviceRows) {
+    run.hooks.make_link = [&](RankContext& context, Device& device) {
+      return fabric.link(context.rank, device);
+    };
+  }
+  if (point.exchange == Exchange::kFixedCapacity) run.hooks.fixed_capacity = {64, 32};
+  if (point.exchange == Exchange::kOverflowing) run.hooks.fixed_capacity = {64, 2};
+  return run_model(run);
+}
+
+std::string difference(const ModelOutput& got, const ModelOutput& want) {
+  if (got.ids.front() != want.ids.front()) return "ids differ";
+  if (got.logits.size() != want.logits.size()) return "numbers of rows differ";
+  for (size_t row = 0; row < want.logits.size(); ++row) {
+    for (size_t id = 0; id < want.logits[row].size(); ++id) {
+      const float a = got.logits[row][id], b = want.logits[row][id];
+      if (std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b)) continue;
+      return "row " + std::to_string(row) + ", token " + std::to_string(id) + ": " +
+             std::to_string(a) + ", want " + std::to_string(b);
+    }
+  }
+  return "";
+}
+
+class GpuPromise : public testing::TestWithParam<Form> {
+ protected:
+  void SetUp() override {
+    const GpuProbe probe = open_cuda_backend().probe_gpus();
+    if (!probe.problem.empty()) GTEST_SKIP() << probe.problem;
+  }
+  // Against one rank that takes the prompt at once.
+  void expect_equal_bits(const std::vector<Point>& points, int prompt_length) {
+    const ModelOutput want = run_at(GetParam(), {}, prompt_length);
+    ASSERT_EQ(want.logits.size(), static_cast<size_t>(prompt_length) + 2);
+    for (const Point& point : points) {
+      EXPECT_EQ(difference(run_at(GetParam(), point, prompt_length), want), "") << name_of(point);
+    }
+  }
+};
+
+TEST_P(GpuPromise, ChunksMatesAndExchangesChangeNoBit) {
+  std::vector<Point> points;
+  for (const int64_t chunk : {1, 7, 64, 512}) {
+    for (const bool has_mates : {false, true}) {
+      points.push_back({1, chunk, has_mates, Exchange::kHostRows});
+      points.push_back({1, chunk, has_mates, Exchange::kSelfExchange});
+      const int ranks = has_mates ? 3 : 2;
+      for (const Exchange exchange : {Exchange::kHostRows, Exchange::kDeviceRows,
+                                      Exchange::kFixedCapacity, Exchange::kOverflowing}) {
+        points.push_back({ranks, chunk, has_mates, exchange});
+      }
+    }
+  }
+  expect_equal_bits(points, kPrompt);
+}
+
+// NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU since NCCL 2.30.
+TEST_P(GpuPromise, TwoRanksOfNcclOnOneGpuChangeNoBit) {
+  const CudaBackend& backend = open_cuda_backend();
+  if (std::string(backend.kind) != "cuda") GTEST_SKIP() << "the stand-in's ranks are processes";
+  if (!backend.has_nccl()) GTEST_SKIP() << "NCCL is not here";
+  int major = 0, minor = 0;
+  std::sscanf(backend.nccl_version().c_str(), "%d.%d", &major, &minor);
+  if (major * 100 + minor < 230) GTEST_SKIP() << "want NCCL 2.30, is " << backend.nccl_version();
+  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr) {
+    GTEST_SKIP() << "want NCCL_MULTI_RANK_GPU_ENABLE=1";
+  }
+  expect_equal_bits({{2, 512, false, Exchange::kNccl}, {2, 7, true, Exchange::kNccl}}, kPrompt);
+}
+
+// What a simulated GPU can do in seconds.
+TEST_P(GpuPromise, AFewOfTheseHoldForAShortPrompt) {
+  expect_equal_bits({{2, 4, true, Exchange::kDeviceRows}, {1, 512, false, Exchange::kSelfExchange}},
+                    6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, GpuPromise,
+                         testing::Values(Form{"f32", "f32", "f32"}, Form{"bf16", "bf16", "bf16"},
+                                         Form{"q8", "bf16", "bf16"}, Form{"q4", "bf16", "f32"}),
+                         [](const auto& test) {
+                           return std::string(test.param.weights) + "_rows_" +
+                                  test.param.activations + "_cache_" + test.param.kv_dtype;
+                         });
+
+}  // namespace
+}  // namespace colibri

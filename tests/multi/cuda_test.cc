@@ -1,0 +1,226 @@
+// Models on simulated GPUs, one process each: transformers' ids and the CPU's bits from every
+// number of ranks, over NCCL and over MPI.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/multi/simulated_gpus.h"
+#include "tests/support/npy_file.h"
+
+namespace colibri {
+namespace {
+
+constexpr double kLimitSeconds = 240;
+
+std::vector<std::string> fixture_names() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFixtures)) {
+    if (entry.is_directory()) names.insert(entry.path().filename());
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string describe(const Spread& spread) {
+  return std::to_string(spread.ranks) + " ranks over " + spread.transport + " " +
+         testing::PrintToString(spread.more) + " " + testing::PrintToString(spread.environment);
+}
+
+// ---- Transformers' ids --------------------------------------------------------------------------
+
+void expect_oracle_ids(const std::string& fixture, const Spread& spread) {
+  SCOPED_TRACE(fixture + ", " + describe(spread));
+  Expectation want = expectation_of(fixture);
+  if (!is_full_run()) want.greedy.resize(6);
+  Words command = {kProgram, "generate", "--model", kFixtures + fixture, "--weights", "f32"};
+  command = joined(command, {"--prompt-ids", comma_list(want.prompt), "--greedy", "--ignore-eos"});
+  command = joined(command, {"--ids", "--max-tokens", std::to_string(want.greedy.size())});
+  const CommandResult result = run_command(joined(joined(command, kOracleMode), on_gpus(spread)),
+                                           kLimitSeconds, gpu_environment(spread.environment));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, comma_list(want.greedy) + "\n") << result.err;
+}
+
+class GpuCountTest : public testing::TestWithParam<int> {};
+
+// A short run takes two families to every number of GPUs, and deals the others out; a full one
+// takes all to all.
+TEST_P(GpuCountTest, TransformersIdsOverNccl) {
+  const std::vector<int> counts = {1, 2, 3, 5, 8};
+  const std::set<std::string> everywhere = {"deepseek_v3_negative", "qwen3_moe_packed"};
+  size_t dealt = 0;
+  for (const std::string& fixture : fixture_names()) {
+    const bool is_everywhere = everywhere.contains(fixture);
+    const int count = counts[is_everywhere ? 0 : dealt++ % counts.size()];
+    if (!is_full_run() && !is_everywhere && count != GetParam()) continue;
+    expect_oracle_ids(fixture, {.ranks = GetParam()});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, GpuCountTest, testing::Values(1, 2, 3, 5, 8),
+                         testing::PrintToStringParamName());
+
+TEST(GpuTest, TransformersIdsOverMpi) {
+  expect_oracle_ids("deepseek_v3_groups", {.ranks = 3, .transport = "mpi"});
+  if (!is_full_run()) return;
+  for (const std::string& fixture : fixture_names()) {
+    for (const int ranks : {2, 5, 8}) {
+      expect_oracle_ids(fixture, {.ranks = ranks, .transport = "mpi"});
+    }
+  }
+}
+
+// ---- Bits ---------------------------------------------------------------------------------------
+
+// What is run. Its prompt is 60 ids of the fixture's, so that positions cross a page's end at 64,
+// and decode steps are captured, replayed and captured anew.
+struct Subject {
+  std::string fixture;
+  Words more = kOracleMode;
+  int num_tokens = 8;
+  std::vector<size_t> mates = {};  // lengths of other prompts in the batch
+};
+
+std::vector<int32_t> prompt_of(const Subject& subject, size_t length) {
+  std::vector<int32_t> ids = expectation_of(subject.fixture).prompt;
+  ids.resize(std::min(length, ids.size()));
+  return ids;
+}
+
+// The bytes of the --logits-out file of the first prompt, which `where` sends to CPU or GPUs.
+std::string logits_of(const Subject& subject, const Words& where, const Words& environment = {}) {
+  const TempDir dir;
+  const std::string path = (dir / "logits.npy").string(), prompts = (dir / "p.jsonl").string();
+  std::string lines;
+  const auto add = [&](size_t length) {
+    lines += "{\"prompt_ids\": [" + comma_list(prompt_of(subject, length)) + "]}\n";
+  };
+  add(60);
+  for (const size_t length : subject.mates) add(length);
+  write_file(prompts, lines);
+  Words command = {kProgram, "generate", "--model", kFixtures + subject.fixture};
+  command = joined(command, {"--prompts", prompts, "--greedy", "--ignore-eos", "--ids"});
+  command = joined(command, {"--logits-out", path, "--score-prompt", "--max-tokens"});
+  command = joined(joined(command, {std::to_string(subject.num_tokens)}), subject.more);
+  const CommandResult result = run_command(joined(command, where), kLimitSeconds, environment);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return std::filesystem::exists(path) ? read_file(path) : "";
+}
+
+std::string logits_of(const Subject& subject, const Spread& spread) {
+  return logits_of(subject, on_gpus(spread), gpu_environment(spread.environment));
+}
+
+void expect_bytes(const Subject& subject, const std::string& want,
+                  const std::vector<Spread>& spreads) {
+  ASSERT_GT(want.size(), 128u);
+  for (const Spread& spread : spreads) {
+    EXPECT_TRUE(logits_of(subject, spread) == want) << subject.fixture << ", " << describe(spread);
+  }
+}
+
+std::string cpu_logits_of(Subject subject) {
+  subject.mates.clear();
+  return logits_of(subject, Words{"--device", "cpu", "--threads", "1"});
+}
+
+TEST(GpuLogitsTest, HaveTheCpusBytesOverRanksTransportsAndChunks) {
+  const Subject subject{.fixture = "deepseek_v3_groups"};
+  expect_bytes(subject, cpu_logits_of(subject),
+               {{.ranks = 1},
+                {.ranks = 2, .more = {"--chunk", "7"}},
+                {.ranks = 3, .more = {"--placement", "random:3", "--coordinator-experts", "2"}},
+                {.ranks = 3, .transport = "mpi", .more = {"--chunk", "32"}},
+                {.ranks = 8, .more = {"--chunk", "64"}}});
+}
+
+TEST(GpuLogitsTest, HaveTheCpusBytesWithASharedExpert) {
+  const Subject subject{.fixture = "qwen2_moe_shared"};
+  expect_bytes(subject, cpu_logits_of(subject),
+               {{.ranks = 2, .transport = "mpi", .more = {"--placement", "round-robin"}},
+                {.ranks = 5, .more = {"--chunk", "16", "--coordinator-experts", "1"}}});
+}
+
+TEST(GpuLogitsTest, HaveTheCpusBytesWhereOwnRowsTravelToo) {
+  const Subject subject{.fixture = "qwen2_moe_shared", .num_tokens = 4};
+  expect_bytes(
+      subject, cpu_logits_of(subject),
+      {{.ranks = 2, .transport = "mpi", .more = {"--self-exchange", "--coordinator-experts", "2"}},
+       {.ranks = 2, .more = {"--self-exchange", "--coordinator-experts", "2"}}});
+}
+
+// Seeds say in which order threads and blocks run; streams run at once, as late as they may, or now
+// and then.
+TEST(GpuLogitsTest, DoNotDependOnTheOrderInWhichGpusWork) {
+  const Subject subject{.fixture = "qwen3_moe_split", .num_tokens = 5};
+  std::vector<Spread> spreads = {
+      {.ranks = 3, .environment = {"COLIBRI_SIM_SEED=3", "COLIBRI_SIM_STREAMS=at-once"}},
+      {.ranks = 3, .environment = {"COLIBRI_SIM_SEED=7", "COLIBRI_SIM_STREAMS=late"}},
+      {.ranks = 3, .environment = {"COLIBRI_SIM_SEED=11", "COLIBRI_SIM_STREAMS=mixed"}},
+      {.ranks = 2, .transport = "mpi", .environment = {"COLIBRI_SIM_SEED=13"}}};
+  for (int seed = 20; is_full_run() && seed < 40; ++seed) {
+    spreads.push_back({.ranks = 3, .environment = {"COLIBRI_SIM_SEED=" + std::to_string(seed)}});
+  }
+  expect_bytes(subject, cpu_logits_of(subject), spreads);
+}
+
+// Equal prompts choose equal experts: one rank has far more results than its share, at times more
+// than its message of fixed size holds.
+TEST(GpuLogitsTest, DoNotDependOnMates) {
+  Subject subject{.fixture = "deepseek_v3_groups", .num_tokens = 6, .mates = {3, 41, 8}};
+  const std::string want = cpu_logits_of(subject);
+  expect_bytes(subject, want, {{.ranks = 3}, {.ranks = 2, .transport = "mpi"}});
+  subject.mates = std::vector<size_t>(9, 20);
+  expect_bytes(subject, want, {{.ranks = 5, .more = {"--chunk", "64"}}});
+}
+
+TEST(GpuLogitsTest, HaveTheCpusBytesWithExpertsOfEightAndFourBits) {
+  for (const char* weights : {"q8", "q4"}) {
+    const Subject subject{.fixture = "deepseek_v3_fp8",
+                          .more = joined(kOracleMode, {"--weights", weights}),
+                          .num_tokens = 3};
+    expect_bytes(subject, cpu_logits_of(subject), {{.ranks = 3}});
+    if (!is_full_run()) continue;
+    expect_bytes(subject, cpu_logits_of(subject),
+                 {{.ranks = 1}, {.ranks = 2, .transport = "mpi"}, {.ranks = 8}});
+  }
+}
+
+// ---- bf16 ---------------------------------------------------------------------------------------
+
+double relative_rms(const std::string& got_bytes, const std::string& want_bytes) {
+  const TempDir dir;
+  write_file(dir / "got.npy", got_bytes);
+  write_file(dir / "want.npy", want_bytes);
+  const NpyArray got = read_npy(dir / "got.npy"), want = read_npy(dir / "want.npy");
+  if (got.values.size() != want.values.size()) return INFINITY;
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    const double difference = static_cast<double>(got.values[i]) - want.values[i];
+    error += difference * difference;
+    size += static_cast<double>(want.values[i]) * want.values[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// Activations and cache in bf16, which a GPU has unless told otherwise.
+TEST(GpuBf16Test, SameBytesFromEveryRankAndTransportNearF32) {
+  for (const char* fixture : {"deepseek_v3_plain", "qwen3_moe_yarn"}) {
+    const Subject subject{.fixture = fixture, .more = {}, .num_tokens = 4};
+    const std::string one = logits_of(subject, Spread{.environment = {"COLIBRI_SIM_SEED=4"}});
+    std::vector<Spread> spreads = {
+        {.ranks = 3, .more = {"--chunk", "13"}, .environment = {"COLIBRI_SIM_SEED=5"}},
+        {.ranks = 2, .transport = "mpi", .more = {"--coordinator-experts", "1"}}};
+    if (is_full_run()) spreads.push_back({.ranks = 8});
+    expect_bytes(subject, one, spreads);
+    Subject exact = subject;
+    exact.more = {"--weights", "f32", "--kv-dtype", "f32"};
+    const double error = relative_rms(one, cpu_logits_of(exact));
+    EXPECT_LT(error, 0.03) << fixture;
+    EXPECT_GT(error, 1e-5) << fixture << ": rounding must show";
+  }
+}
+
+}  // namespace
+}  // namespace colibri
