@@ -182,8 +182,22 @@ Words one_token(const Words& more) {
 TEST(GpuStartTest, TwoRanksOnOneGpuAreBothNamed) {
   const Words command = one_token(on_gpus({.ranks = 2}));
   expect_refused(command, {"2 ranks on ", "but 1 GPU"}, {"COLIBRI_SIM_DEVICES=1"});
-  expect_refused(one_token({"--device", "cuda:0", "--ranks", "2"}), {"ranks 0 and 1", "GPU 0"},
-                 {"COLIBRI_SIM_DEVICES=2"});
+  expect_refused(under_mpirun(2, one_token({"--device", "cuda:0"})), {"ranks 0 and 1", "GPU 0"},
+                 gpu_environment(kMpiAsRoot));
+}
+
+// As a batch system may give each task a GPU of its own.
+TEST(GpuStartTest, RankThatSeesOneGpuTakesIt) {
+  Words command = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "1"};
+  const Words rank = one_token({"--device", "cuda", "--transport", "mpi"});
+  command = joined(command, joined({"-x", "CUDA_VISIBLE_DEVICES=1"}, rank));
+  command = joined(command, joined({":", "-n", "1", "-x", "CUDA_VISIBLE_DEVICES=0"}, rank));
+  const CommandResult result = run_command(command, 60, gpu_environment(kMpiAsRoot));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (std::string& word : command) {
+    if (word == "CUDA_VISIBLE_DEVICES=0") word = "CUDA_VISIBLE_DEVICES=1";
+  }
+  expect_refused(command, {"2 ranks on ", "but 1 GPU"}, gpu_environment(kMpiAsRoot));
 }
 
 TEST(GpuStartTest, UnequalGpusAreBothNamed) {
