@@ -18,6 +18,14 @@ endfunction()
 # For programs that run elsewhere (tests/gpu/pack.sh): ".", and they start beside configs/ and tests/data/.
 set(COLIBRI_TESTED_DIR "${PROJECT_SOURCE_DIR}" CACHE STRING "Where test programs find the source tree")
 
+# colibri_cuda_tests(TARGETS...): what the tests of the label cuda need is built by the target cuda_tests.
+function(colibri_cuda_tests)
+  if(NOT TARGET cuda_tests)
+    add_custom_target(cuda_tests)
+  endif()
+  add_dependencies(cuda_tests ${ARGN})
+endfunction()
+
 # colibri_test(NAME LABEL SOURCES ... LINK ...): a GoogleTest program whose cases ctest lists one by one.
 function(colibri_test name label)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
@@ -26,4 +34,7 @@ function(colibri_test name label)
   target_compile_definitions(${name} PRIVATE
     COLIBRI_SOURCE_DIR="${COLIBRI_TESTED_DIR}" COLIBRI_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+  if(label STREQUAL "cuda")
+    colibri_cuda_tests(${name})
+  endif()
 endfunction()

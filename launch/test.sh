@@ -49,7 +49,10 @@ fuzz() {
       "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
   done
 }
-if [ "$full" = yes ]; then fuzz; fi
+if [ "$full" = yes ]; then
+  fuzz
+  export FULL_TESTS=1
+fi
 
 # The GPU's part for all architectures, without warnings; its tests where there is a GPU too.
 with_nvcc() {
@@ -74,8 +77,13 @@ with_nvcc() {
 }
 if [ "$full" = yes ]; then with_nvcc; fi
 
+# The GPU's sources on a simulated one: kernels, models, ranks.
+colibri_say "simulated GPUs"
+cmake --preset cuda-simulated >/dev/null
+cmake --build build/cuda-simulated --target cuda_tests
+ctest --test-dir build/cuda-simulated -L cuda -j "$jobs" --no-tests=error
+
 colibri_say "release: everything"
 cmake --preset release -DCOLIBRI_TESTS=on >/dev/null
 cmake --build build/release
-if [ "$full" = yes ]; then export FULL_TESTS=1; fi
 ctest --test-dir build/release -j "$jobs" --no-tests=error
