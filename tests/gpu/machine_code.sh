@@ -83,6 +83,7 @@ short_names() {
         if (spill[key] != 0) fault(name " of " sorted[i] " reads or writes local memory " spill[key] " times")
         if (name ~ /(quantised|bf16)_?[a-z]*_kernel/ && name ~ /^(ffn|matmul|batched)/) {
           if (mma[key] == 0) fault(name " of " sorted[i] " has no tensor-core product")
+          if (name ~ /true>$/ && wide[key] + async[key] == 0) fault(name " of " sorted[i] " has no 16-byte load")
         }
       }
     }
