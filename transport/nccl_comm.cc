@@ -254,8 +254,8 @@ void Communicator::exchange_with_all(size_t bytes, Stream& stream, const Deadlin
   // Pinned: a copy to other memory would wait for the exchange without end.
   StagingBuffer pattern(device_, std::max<size_t>(bytes, 1));
   StagingBuffer back(device_, std::max<size_t>(ranks * bytes, 1));
-  std::memset(pattern.data(), own, bytes);
-  device_.copy(out.data(), pattern.data(), bytes, stream);
+  std::memset(pattern.as<char>(), own, bytes);
+  device_.copy(out.data(), pattern.as<char>(), bytes, stream);
   std::vector<DeviceSend> sends;
   std::vector<DeviceRecv> recvs;
   for (int peer = 0; peer < options_.num_ranks; ++peer) {
@@ -263,7 +263,7 @@ void Communicator::exchange_with_all(size_t bytes, Stream& stream, const Deadlin
     recvs.push_back({peer, in.as<unsigned char>() + static_cast<size_t>(peer) * bytes, bytes});
   }
   post(sends, recvs, stream);
-  device_.copy(back.data(), in.data(), ranks * bytes, stream);
+  device_.copy(back.as<char>(), in.data(), ranks * bytes, stream);
   wait(stream, deadline, "the first exchange of all ranks");
   for (size_t i = 0; i < ranks * bytes; ++i) {
     if (back.as<unsigned char>()[i] != static_cast<unsigned char>(i / bytes)) {
