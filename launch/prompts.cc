@@ -1,6 +1,7 @@
 #include "launch/prompts.h"
 
 #include <charconv>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -30,14 +31,16 @@ std::vector<int32_t> parse_ids(const std::string& text) {
   }
 }
 
+using Encode = std::function<std::vector<int32_t>(const std::string&)>;
+
 // A line is a JSON string, or an object with "prompt" (text) or "prompt_ids" (numbers).
-void add_line(const std::string& line, const std::string& where, const Tokenizer& tokenizer,
+void add_line(const std::string& line, const std::string& where, const Encode& encode,
               std::vector<std::vector<int32_t>>& prompts) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (json.is_string()) {
-    prompts.push_back(tokenizer.encode(json.get<std::string>()));
+    prompts.push_back(encode(json.get<std::string>()));
   } else if (json.is_object() && json.contains("prompt") && json["prompt"].is_string()) {
-    prompts.push_back(tokenizer.encode(json["prompt"].get<std::string>()));
+    prompts.push_back(encode(json["prompt"].get<std::string>()));
   } else if (json.is_object() && json.contains("prompt_ids") && json["prompt_ids"].is_array()) {
     std::vector<int32_t> ids;
     for (const auto& id : json["prompt_ids"]) {
@@ -53,23 +56,24 @@ void add_line(const std::string& line, const std::string& where, const Tokenizer
   }
 }
 
-std::vector<std::vector<int32_t>> read_prompts_file(const std::string& path,
-                                                    const Tokenizer& tokenizer) {
+std::vector<std::vector<int32_t>> read_prompts_file(const std::string& path, const Encode& encode) {
   std::istringstream lines(read_text_of(path, "--prompts"));
   std::vector<std::vector<int32_t>> prompts;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    add_line(line, path + " line " + std::to_string(number), tokenizer, prompts);
+    add_line(line, path + " line " + std::to_string(number), encode, prompts);
   }
   if (prompts.empty()) fail(ErrorKind::kInput, "--prompts ", path, " holds no prompt");
   return prompts;
 }
 
+// Null where there is none and, as far as the options tell, only ids go in and out.
 std::shared_ptr<const Tokenizer> read_tokenizer(const GenerateOptions& options,
                                                 const Checkpoint& checkpoint) {
-  const bool ids_only = !options.prompt_ids.empty() && options.stop.empty();
-  if (ids_only && (options.print_ids || options.print_json) && !checkpoint.text("tokenizer.json")) {
+  const bool may_be_ids = !options.prompt_ids.empty() || !options.prompts_file.empty();
+  if (may_be_ids && options.stop.empty() && (options.print_ids || options.print_json) &&
+      !checkpoint.text("tokenizer.json")) {
     return nullptr;
   }
   return load_tokenizer(checkpoint);
@@ -104,14 +108,18 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
 PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpoint) {
   PromptSet set;
   set.tokenizer = read_tokenizer(options, checkpoint);
+  const Encode encode = [&](const std::string& text) {
+    if (!set.tokenizer) set.tokenizer = load_tokenizer(checkpoint);  // fails: there is none
+    return set.tokenizer->encode(text);
+  };
   if (!options.prompt_ids.empty()) {
     set.ids.push_back(parse_ids(options.prompt_ids));
   } else if (!options.prompts_file.empty()) {
-    set.ids = read_prompts_file(options.prompts_file, *set.tokenizer);
+    set.ids = read_prompts_file(options.prompts_file, encode);
   } else {
     const std::string text =
         options.has_prompt ? options.prompt : read_text_of(options.prompt_file, "--prompt-file");
-    set.ids.push_back(set.tokenizer->encode(text));
+    set.ids.push_back(encode(text));
   }
   for (const auto& ids : set.ids) {
     if (ids.empty()) fail(ErrorKind::kInput, "the prompt is empty, want at least one token");

@@ -88,19 +88,25 @@ std::vector<int32_t> prompt_of(const Subject& subject, size_t length) {
   return ids;
 }
 
+Words prompt_words(const Subject& subject, const std::string& file) {
+  if (subject.mates.empty()) return {"--prompt-ids", comma_list(prompt_of(subject, 60))};
+  std::string lines;
+  std::vector<size_t> lengths = {60};
+  lengths.insert(lengths.end(), subject.mates.begin(), subject.mates.end());
+  for (const size_t length : lengths) {
+    lines += "{\"prompt_ids\": [" + comma_list(prompt_of(subject, length)) + "]}\n";
+  }
+  write_file(file, lines);
+  return {"--prompts", file};
+}
+
 // The bytes of the --logits-out file of the first prompt, which `where` sends to CPU or GPUs.
 std::string logits_of(const Subject& subject, const Words& where, const Words& environment = {}) {
   const TempDir dir;
-  const std::string path = (dir / "logits.npy").string(), prompts = (dir / "p.jsonl").string();
-  std::string lines;
-  const auto add = [&](size_t length) {
-    lines += "{\"prompt_ids\": [" + comma_list(prompt_of(subject, length)) + "]}\n";
-  };
-  add(60);
-  for (const size_t length : subject.mates) add(length);
-  write_file(prompts, lines);
+  const std::string path = (dir / "logits.npy").string();
   Words command = {kProgram, "generate", "--model", kFixtures + subject.fixture};
-  command = joined(command, {"--prompts", prompts, "--greedy", "--ignore-eos", "--ids"});
+  command = joined(command, prompt_words(subject, (dir / "prompts.jsonl").string()));
+  command = joined(command, {"--greedy", "--ignore-eos", "--ids"});
   command = joined(command, {"--logits-out", path, "--score-prompt", "--max-tokens"});
   command = joined(joined(command, {std::to_string(subject.num_tokens)}), subject.more);
   const CommandResult result = run_command(joined(command, where), kLimitSeconds, environment);
