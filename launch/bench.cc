@@ -113,12 +113,23 @@ std::string formatted(const std::string& format, const BenchReport& report) {
   return format == "csv" ? report_csv(report) : report_markdown(report);
 }
 
+// A GPU that the model fills has no room for them.
+std::unique_ptr<GpuProbes> make_gpu_probes(const RankContext& context, ModelSession& session) {
+  try {
+    return std::make_unique<GpuProbes>(session.device(), context.device);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kEnvironment) throw;
+    context.log->warn("the GPU's limits are not measured: {}", error.what());
+    return nullptr;
+  }
+}
+
 int measure(const RunConfig& config, const RankContext& context, ModelSession& session,
             Serving& serving, ProfiledOps* profiled) {
   std::optional<Limits> limits;
-  std::optional<GpuProbes> gpu_limits;
+  std::unique_ptr<GpuProbes> gpu_limits;
   if (config.bench.probes && context.device.is_cuda()) {
-    gpu_limits.emplace(session.device(), context.device);
+    gpu_limits = make_gpu_probes(context, session);
   } else if (config.bench.probes) {
     limits.emplace(session.pool(), parse_isa(config.common.isa));
   }

@@ -16,6 +16,7 @@ void StagedExperts::run(const LocalRows& rows, Stream& stream) {
   if (rows.row_token.empty()) return;
   const int64_t num_rows = *std::max_element(rows.row_token.begin(), rows.row_token.end()) + 1;
   const int64_t num_pairs = rows.pair_begin.back() - rows.pair_begin.front();
+  const NamedRange range(*backend_.device, "experts with rows in host memory");
   backend_.device->copy(rows_.data(), rows.tokens.data,
                         static_cast<size_t>(num_rows * rows.tokens.row_bytes()), stream);
   LocalRows staged = rows;

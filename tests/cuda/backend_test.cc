@@ -99,5 +99,21 @@ TEST_F(CudaBackendGpuTest, OperationRunsThroughThePointers) {
   EXPECT_EQ(sums[2], 6);
 }
 
+TEST_F(CudaBackendGpuTest, TimedEventsTellTheTimeBetweenThemAndWaitsAreAddedUp) {
+  const auto device = backend().make_device(0);
+  const auto stream = device->make_stream();
+  const auto start = device->make_timed_event(), end = device->make_timed_event();
+  constexpr size_t kBytes = 1 << 20;
+  void* memory = device->allocate(kBytes);
+  const double waited_before = device->waited_us();
+  device->record(*start, *stream);
+  device->zero(memory, kBytes, *stream);
+  device->record(*end, *stream);
+  device->synchronize(*end);
+  EXPECT_GT(device->elapsed_us(*start, *end), 0);
+  EXPECT_GT(device->waited_us(), waited_before);
+  device->release(memory, kBytes);
+}
+
 }  // namespace
 }  // namespace colibri
