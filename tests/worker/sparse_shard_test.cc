@@ -42,10 +42,13 @@ void expect_rank_loads_its_share(const std::filesystem::path& dir, int rank) {
   const Placement placement = contiguous_placement(shape, {.num_ranks = kNumRanks});
   ThreadPool pool({.num_threads = 2});
   const auto ops = make_cpu_ops(best_isa());
+  const auto device = make_cpu_device(pool);
+  const auto stream = device->make_stream();
   uint64_t loaded = 0;
   ShardOptions options{.rank = rank, .max_pairs = 1};
   options.on_bytes = [&](uint64_t bytes) { loaded += bytes; };
-  const ExpertShard shard(checkpoint, placement, options, *ops, pool);
+  const ExpertShard shard(checkpoint, placement, options,
+                          {device.get(), stream.get(), ops.get(), &pool});
   EXPECT_EQ(shard.num_resident(), placement.num_slots(rank));
   EXPECT_GT(shard.num_resident(), 15);
   EXPECT_EQ(loaded, static_cast<uint64_t>(shard.num_resident() * shape.expert_bytes));
