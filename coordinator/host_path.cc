@@ -42,12 +42,14 @@ class HostPath : public ExpertPath {
   LoadStats stats_;
 };
 
-// The step's one wait for the device in this layer.
+// The step's one wait for the device in this layer. Copies into pageable memory would wait as well,
+// but Device::waited_us() would not know.
 Choice HostPath::fetch(const RoutedTokens& tokens, Stream& stream) {
   const auto count = static_cast<size_t>(tokens.num_tokens() * top_k_);
   if (is_on_host()) return {{tokens.expert_ids, count}, {tokens.weights, count}};
   host_ids_.resize(count);
   host_weights_.resize(count);
+  stream.synchronize();
   parts_.device->copy(host_ids_.data(), tokens.expert_ids, count * sizeof(int32_t), stream);
   parts_.device->copy(host_weights_.data(), tokens.weights, count * sizeof(float), stream);
   stream.synchronize();
