@@ -26,7 +26,8 @@ namespace {
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
 // Sizes of the first exchange of every pair: one for each way in which NCCL moves small and large.
-constexpr size_t kWarmUpBytes[] = {0, 64, size_t{256} << 10};
+constexpr size_t kMostWarmUpBytes = size_t{256} << 10;
+constexpr size_t kWarmUpBytes[] = {0, 64, kMostWarmUpBytes};
 constexpr int64_t kEndTimeoutMs = 5000;
 
 cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.native_handle()); }
@@ -82,6 +83,21 @@ class StartWatchdog {
   std::jthread thread_;
 };
 
+// What the first exchange moves. Host memory is pinned: a copy to other memory would wait for an
+// exchange without end.
+struct Meeting {
+  explicit Meeting(Device& device)
+      : stream(device.make_stream()),
+        out(device, kMostWarmUpBytes),
+        in(device, kMostWarmUpBytes),
+        pattern(device, kMostWarmUpBytes),
+        back(device, kMostWarmUpBytes) {}
+
+  std::unique_ptr<Stream> stream;
+  Buffer out, in;
+  StagingBuffer pattern, back;
+};
+
 class Communicator : public NcclComm {
  public:
   Communicator(Device& device, const NcclOptions& options)
@@ -124,7 +140,7 @@ class Communicator : public NcclComm {
  private:
   void init(const Deadline& deadline);
   void meet_all(const Deadline& deadline);
-  void exchange_with_all(size_t bytes, Stream& stream, const Deadline& deadline);
+  void exchange_with(int peer, size_t bytes, Meeting& meeting, const Deadline& deadline);
   void end();
   void check_alive() const {
     check(comm_ != nullptr, "rank ", options_.rank, " uses an NCCL communicator that was aborted");
@@ -247,35 +263,32 @@ void Communicator::wait(const Event& event, const Deadline& deadline, const std:
   poll_until([&](ncclResult_t) { return device_.reached(event); }, deadline, what);
 }
 
-void Communicator::exchange_with_all(size_t bytes, Stream& stream, const Deadline& deadline) {
-  const auto ranks = static_cast<size_t>(options_.num_ranks);
-  const auto own = static_cast<unsigned char>(options_.rank);
-  Buffer out(device_, std::max<size_t>(bytes, 1)), in(device_, std::max<size_t>(ranks * bytes, 1));
-  // Pinned: a copy to other memory would wait for the exchange without end.
-  StagingBuffer pattern(device_, std::max<size_t>(bytes, 1));
-  StagingBuffer back(device_, std::max<size_t>(ranks * bytes, 1));
-  std::memset(pattern.as<char>(), own, bytes);
-  device_.copy(out.data(), pattern.as<char>(), bytes, stream);
-  std::vector<DeviceSend> sends;
-  std::vector<DeviceRecv> recvs;
-  for (int peer = 0; peer < options_.num_ranks; ++peer) {
-    sends.push_back({peer, out.data(), bytes});
-    recvs.push_back({peer, in.as<unsigned char>() + static_cast<size_t>(peer) * bytes, bytes});
-  }
-  post(sends, recvs, stream);
-  device_.copy(back.as<char>(), in.data(), ranks * bytes, stream);
-  wait(stream, deadline, "the first exchange of all ranks");
-  for (size_t i = 0; i < ranks * bytes; ++i) {
-    if (back.as<unsigned char>()[i] != static_cast<unsigned char>(i / bytes)) {
-      give_up(ErrorKind::kInternal, "rank " + std::to_string(i / bytes) +
-                                        "'s bytes of the first exchange came out wrong");
-    }
-  }
+void Communicator::exchange_with(int peer, size_t bytes, Meeting& meeting,
+                                 const Deadline& deadline) {
+  const std::string what = "the first exchange with rank " + std::to_string(peer);
+  const DeviceSend send{peer, meeting.out.data(), bytes};
+  const DeviceRecv recv{peer, meeting.in.data(), bytes};
+  post({&send, 1}, {&recv, 1}, *meeting.stream);
+  const auto* back = meeting.back.as<unsigned char>();
+  device_.copy(meeting.back.as<char>(), meeting.in.data(), bytes, *meeting.stream);
+  wait(*meeting.stream, deadline, what);
+  const bool is_right =
+      std::all_of(back, back + bytes, [&](int byte) { return byte == (peer & 0xff); });
+  if (!is_right) give_up(ErrorKind::kInternal, "the bytes of " + what + " came out wrong");
 }
 
+// In each round a rank meets one other, so that a rank that waits knows for whom.
 void Communicator::meet_all(const Deadline& deadline) {
-  const auto stream = device_.make_stream();
-  for (const size_t bytes : kWarmUpBytes) exchange_with_all(bytes, *stream, deadline);
+  const int ranks = options_.num_ranks;
+  Meeting meeting(device_);
+  auto* pattern = meeting.pattern.as<unsigned char>();
+  std::fill_n(pattern, kMostWarmUpBytes, static_cast<unsigned char>(options_.rank));
+  device_.copy(meeting.out.data(), pattern, kMostWarmUpBytes, *meeting.stream);
+  for (const size_t bytes : kWarmUpBytes) {
+    for (int round = 0; round < ranks; ++round) {
+      exchange_with((round - options_.rank + ranks) % ranks, bytes, meeting, deadline);
+    }
+  }
 }
 
 // A communicator of a run that goes well ends with its peers, in bounded time; else by abort.
