@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -17,17 +18,20 @@ namespace {
 constexpr int kStepTimeoutSeconds = 3;
 constexpr double kGraceSeconds = 12;
 
-// Whether colibri's messages say that this rank is the one: "rank 0: ..." alone says who speaks.
+// Whether colibri's messages name this rank, alone or in a list ("ranks 1 and 2"), otherwise than
+// as the one that speaks.
 bool names_lost(const std::string& messages, int rank) {
-  const std::string name = "rank " + std::to_string(rank);
+  const std::regex names("ranks? ([0-9]+(?:(?:, | and )[0-9]+)*)"), number("[0-9]+");
   std::istringstream lines(messages);
   for (std::string line; std::getline(lines, line);) {
+    const std::string speaker = "colibri: rank 0: ";
     if (line.rfind("colibri: ", 0) != 0) continue;
-    for (size_t at = 0; (at = line.find(name, at)) != std::string::npos; ++at) {
-      const size_t end = at + name.size();
-      const bool is_speaker = line.compare(end, 1, ":") == 0 && rank == 0;
-      const bool is_longer = end < line.size() && line[end] >= '0' && line[end] <= '9';
-      if (!is_speaker && !is_longer) return true;
+    if (line.rfind(speaker, 0) == 0) line.erase(0, speaker.size());
+    for (std::sregex_iterator list(line.begin(), line.end(), names), end; list != end; ++list) {
+      const std::string ranks = list->str(1);
+      for (std::sregex_iterator one(ranks.begin(), ranks.end(), number); one != end; ++one) {
+        if (one->str() == std::to_string(rank)) return true;
+      }
     }
   }
   return false;
