@@ -114,7 +114,10 @@ double load_gbps(const Checkpoint& checkpoint, ThreadPool& pool) {
   const Placement all = contiguous_placement(shape, {.num_ranks = 1});
   const auto ops = make_cpu_ops(best_isa());
   const double start = now_s();
-  const ExpertShard shard(checkpoint, all, {.max_pairs = 8}, *ops, pool);
+  const auto device = make_cpu_device(pool);
+  const auto stream = device->make_stream();
+  const ExpertShard shard(checkpoint, all, {.max_pairs = 8},
+                          {device.get(), stream.get(), ops.get(), &pool});
   return static_cast<double>(shard.resident_bytes()) / (now_s() - start) / 1e9;
 }
 
