@@ -225,6 +225,7 @@ TEST(GpuBf16Test, SameBytesFromEveryRankAndTransportNearF32) {
     Subject exact = subject;
     exact.more = {"--weights", "f32", "--kv-dtype", "f32"};
     const double error = relative_rms(one, cpu_logits_of(exact));
+    RecordProperty(std::string("relative_rms_of_") + fixture, std::to_string(error));
     EXPECT_LT(error, 0.03) << fixture;
     EXPECT_GT(error, 1e-5) << fixture << ": rounding must show";
   }

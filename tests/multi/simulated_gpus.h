@@ -32,8 +32,10 @@ inline Words on_gpus(const Spread& spread) {
                 spread.more);
 }
 
-// Eight GPUs, unless `more` says otherwise: the last of a name counts.
-inline Words gpu_environment(const Words& more) { return joined({"COLIBRI_SIM_DEVICES=8"}, more); }
+// Eight GPUs, unless `more` says otherwise: the last of a name counts. Nobody reads counters here.
+inline Words gpu_environment(const Words& more) {
+  return joined({"COLIBRI_SIM_DEVICES=8", "COLIBRI_SIM_COUNTERS=0"}, more);
+}
 
 inline std::string comma_list(const std::vector<int32_t>& ids) {
   std::string text;
