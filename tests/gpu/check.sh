@@ -115,7 +115,7 @@ if [ "$simulated" = yes ]; then
 else
   tests cuda_model_test 120
 fi
-NCCL_MULTI_RANK_GPU_ENABLE=1 tests gpu_promise_test 150 '*ShortPrompt/f32*'
+NCCL_MULTI_RANK_GPU_ENABLE=1 tests gpu_promise_test 150 '*SmallModel/bf16*:*SmallModel/q4*'
 
 # 3. Speed. Clocks are left as they are found.
 for part in experts products attention; do

@@ -14,8 +14,16 @@ namespace colibri {
 namespace {
 
 // Where COLIBRI_SOURCE_DIR is relative, the program runs in the folder that holds configs/.
-const std::string kDemo = COLIBRI_SOURCE_DIR "/configs/models/demo";
-constexpr int kPrompt = 130;  // three pages of the cache and a part
+struct Subject {
+  const char* model;
+  int vocab_size, prompt;
+  std::vector<int> mates;
+};
+const Subject kDemo{COLIBRI_SOURCE_DIR "/configs/models/demo",
+                    1536,
+                    130,  // three pages of the cache and a part
+                    {1, 5, 40}};
+const Subject kSmall{COLIBRI_SOURCE_DIR "/tests/data/models/deepseek_v3_fp8", 96, 6, {1, 2}};
 
 enum class Exchange { kHostRows, kSelfExchange, kNccl, kDeviceRows, kFixedCapacity, kOverflowing };
 
@@ -43,9 +51,9 @@ std::string name_of(const Point& p) {
          (p.has_mates ? ", with mates, " : ", ") + names[static_cast<size_t>(p.exchange)];
 }
 
-std::vector<int32_t> prompt_of(int length, int step) {
+std::vector<int32_t> prompt_of(const Subject& subject, int length, int step) {
   std::vector<int32_t> ids;
-  for (int i = 0; i < length; ++i) ids.push_back((i * i * 7 + i * step) % 1536);
+  for (int i = 0; i < length; ++i) ids.push_back((i * i * 7 + i * step) % subject.vocab_size);
   return ids;
 }
 
@@ -58,11 +66,11 @@ ChosenDevice first_gpu() {
   return chosen;
 }
 
-ModelOutput run_at(const Form& form, const Point& point, int prompt_length) {
+ModelOutput run_at(const Subject& subject, const Form& form, const Point& point) {
   ModelRun run;
   run.device = first_gpu();
   run.device.gpu_of_rank.assign(static_cast<size_t>(point.ranks), run.device.gpu);
-  run.options.model = kDemo;
+  run.options.model = subject.model;
   run.options.transport = point.exchange == Exchange::kNccl ? "nccl" : "local";
   run.options.ranks = point.ranks;
   run.options.threads = 1;
@@ -71,9 +79,9 @@ ModelOutput run_at(const Form& form, const Point& point, int prompt_length) {
   run.options.activations = form.activations;
   run.options.kv_dtype = form.kv_dtype;
   run.options.self_exchange = point.exchange == Exchange::kSelfExchange;
-  run.prompts = {prompt_of(prompt_length, 3)};
+  run.prompts = {prompt_of(subject, subject.prompt, 3)};
   if (point.has_mates) {
-    for (const int length : {1, 5, 40}) run.prompts.push_back(prompt_of(length, 11));
+    for (const int length : subject.mates) run.prompts.push_back(prompt_of(subject, length, 11));
   }
   run.max_tokens = 3;
   run.score_prompt = true;
@@ -109,11 +117,11 @@ class GpuPromise : public testing::TestWithParam<Form> {
     if (!probe.problem.empty()) GTEST_SKIP() << probe.problem;
   }
   // Against one rank that takes the prompt at once.
-  void expect_equal_bits(const std::vector<Point>& points, int prompt_length) {
-    const ModelOutput want = run_at(GetParam(), {}, prompt_length);
-    ASSERT_EQ(want.logits.size(), static_cast<size_t>(prompt_length) + 2);
+  void expect_equal_bits(const Subject& subject, const std::vector<Point>& points) {
+    const ModelOutput want = run_at(subject, GetParam(), {});
+    ASSERT_EQ(want.logits.size(), static_cast<size_t>(subject.prompt) + 2);
     for (const Point& point : points) {
-      EXPECT_EQ(difference(run_at(GetParam(), point, prompt_length), want), "") << name_of(point);
+      EXPECT_EQ(difference(run_at(subject, GetParam(), point), want), "") << name_of(point);
     }
   }
 };
@@ -131,7 +139,7 @@ TEST_P(GpuPromise, ChunksMatesAndExchangesChangeNoBit) {
       }
     }
   }
-  expect_equal_bits(points, kPrompt);
+  expect_equal_bits(kDemo, points);
 }
 
 // NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU since NCCL 2.30.
@@ -145,13 +153,16 @@ TEST_P(GpuPromise, TwoRanksOfNcclOnOneGpuChangeNoBit) {
   if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr) {
     GTEST_SKIP() << "want NCCL_MULTI_RANK_GPU_ENABLE=1";
   }
-  expect_equal_bits({{2, 512, false, Exchange::kNccl}, {2, 7, true, Exchange::kNccl}}, kPrompt);
+  expect_equal_bits(kDemo, {{2, 512, false, Exchange::kNccl}, {2, 7, true, Exchange::kNccl}});
 }
 
 // What a simulated GPU can do in seconds.
-TEST_P(GpuPromise, AFewOfTheseHoldForAShortPrompt) {
-  expect_equal_bits({{2, 4, true, Exchange::kDeviceRows}, {1, 512, false, Exchange::kSelfExchange}},
-                    6);
+TEST_P(GpuPromise, AFewOfTheseHoldForASmallModel) {
+  expect_equal_bits(kSmall, {{1, 512, false, Exchange::kSelfExchange},
+                             {2, 7, false, Exchange::kHostRows},
+                             {2, 4, true, Exchange::kDeviceRows},
+                             {3, 2, false, Exchange::kFixedCapacity},
+                             {2, 512, true, Exchange::kOverflowing}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, GpuPromise,
