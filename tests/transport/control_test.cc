@@ -98,7 +98,18 @@ TEST(ControlTest, WrongMagicIsRefused) {
 TEST(ControlTest, OtherVersionIsRefused) {
   auto message = hello();
   header_of(message).version = 9;
-  expect_refused(message, "version is 9, want 1");
+  expect_refused(message, "version is 9, want 2");
+}
+
+TEST(ControlTest, FixedStepWithMoreResultsThanPairsIsRefused) {
+  FixedStepBody step{.step = 1, .num_tokens = 2, .top_k = 2};
+  step.capacity[3] = 5;
+  expect_refused(encode_control(kFrom, kEpoch, step), "capacity is 5, want [0, 4]");
+}
+
+TEST(ControlTest, LayerRowsWithFewerPairsThanRowsAreRefused) {
+  expect_refused(encode_control(kFrom, kEpoch, LayerRowsBody{.num_rows = 2, .num_pairs = 1}),
+                 "num_pairs is 1, want at least num_rows, 2");
 }
 
 TEST(ControlTest, UnknownKindIsRefused) {
