@@ -20,7 +20,13 @@ done
 out=${OUT:-$PWD/gpu-check}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 cd "$data" || exit 2  # packed programs look for configs/ and tests/data/ where they start
-if [ -d "$here/lib" ]; then export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"; fi
+if [ -d "$here/lib" ]; then
+  export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  # The packed compiler's libraries where the machine has none or older ones.
+  if ! ldd "$programs/gpu_bench" >/dev/null 2>&1 || ldd "$programs/gpu_bench" 2>&1 | grep -q 'not found'; then
+    export LD_LIBRARY_PATH="$here/lib/compiler:$LD_LIBRARY_PATH"
+  fi
+fi
 
 budget_s=460  # for all steps
 names=() results=() failed=0
