@@ -33,7 +33,8 @@ class Buffer {
   const T* as() const {
     return static_cast<const T*>(data_);
   }
-  // Makes it, in the same place, at least `bytes` large; keeps nothing of the old contents when it grows.
+  // Makes it, in the same place, at least `bytes` large; keeps nothing of the old contents when it
+  // grows.
   void reserve_discarding(size_t bytes);
 
  private:

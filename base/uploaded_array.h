@@ -1,4 +1,4 @@
-// A host array as the operations of a device read it.
+// Host arrays as the operations of a device read them.
 #pragma once
 
 #include <span>
@@ -32,5 +32,14 @@ class UploadedArray {
   Device* device_;
   Buffer memory_;
 };
+
+// A copy of `values` in memory of its own where the device computes, complete when it returns.
+template <class T>
+Buffer uploaded(std::span<const T> values, Device& device, Stream& stream) {
+  Buffer memory(device, values.size_bytes());
+  device.copy(memory.data(), values.data(), values.size_bytes(), stream);
+  stream.synchronize();
+  return memory;
+}
 
 }  // namespace colibri

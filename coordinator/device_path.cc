@@ -56,8 +56,8 @@ class DevicePath : public ExpertPath {
   PlanOnDevice plan_;
   DeviceMessages messages_;
   StagingBuffer host_counts_, host_ids_, host_weights_;  // of all layers of a step
-  std::vector<RankRoom> rooms_;                          // [R]
-  std::vector<std::vector<std::byte>> announcements_;    // [R] as they are being sent
+  std::vector<RankRoom> rooms_;  // [R] of this layer; of fixed size, our own is that of all layers
+  std::vector<std::vector<std::byte>> announcements_;  // [R] as they are being sent
   std::vector<Pending> pending_;
   WorkerProgress progress_;
   ReturnCapacity capacity_;
@@ -274,18 +274,15 @@ void DevicePath::count_messages(int layer) {
 
 void DevicePath::count_rows(int layer) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != own_rank()) totals_.num_rows += static_cast<uint64_t>(counted(layer, rank).max_rows);
+    if (rank != own_rank())
+      totals_.num_rows += static_cast<uint64_t>(counted(layer, rank).max_rows);
   }
 }
 
 void DevicePath::run_local(Stream& stream) {
   const bool has_own = !parts_.placement->experts_of(tokens_.layer, own_rank()).empty();
   if (!has_own) return;
-  const int64_t tokens = num_tokens_;
-  const RankRoom room =
-      is_fixed_ ? RankRoom{static_cast<int32_t>(tokens), static_cast<int32_t>(tokens * top_k_),
-                           static_cast<int32_t>(tokens * top_k_)}
-                : rooms_[static_cast<size_t>(own_rank())];
+  const RankRoom& room = rooms_[static_cast<size_t>(own_rank())];
   if (room.max_pairs == 0) return;
   check(parts_.local != nullptr, "rank ", own_rank(), " has rows but no experts");
   parts_.local->run(DeviceRows{.layer = tokens_.layer,

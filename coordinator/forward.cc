@@ -171,11 +171,12 @@ const float* Forward::on_host(int64_t num_logits) {
   if (num_logits == 0) return nullptr;
   if (context_.device->place() == Place::kHost) return logits_.as<float>();
   const size_t bytes = static_cast<size_t>(num_logits) * sizeof(float);
-  host_logits_.reserve_discarding(bytes);
-  context_.stream->synchronize();  // a wait that Device::waited_us() knows, unlike the copy's
-  context_.device->copy(host_logits_.data(), logits_.data(), bytes, *context_.stream);
+  if (!host_logits_ || host_logits_->size_bytes() < bytes) {
+    host_logits_ = std::make_unique<StagingBuffer>(*context_.device, bytes);
+  }
+  context_.device->copy(host_logits_->as<float>(), logits_.data(), bytes, *context_.stream);
   context_.stream->synchronize();
-  return host_logits_.as<float>();
+  return host_logits_->as<float>();
 }
 
 }  // namespace colibri

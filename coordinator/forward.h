@@ -1,18 +1,20 @@
 // The forward pass: embed, L layers, norm, logits. It reads like the paper.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/deadline.h"
+#include "base/graph_cache.h"
+#include "base/staging_buffer.h"
 #include "coordinator/attention.h"
 #include "coordinator/batch.h"
 #include "coordinator/dense_mlp.h"
 #include "coordinator/forward_context.h"
 #include "coordinator/latent_attention.h"
 #include "coordinator/moe_layer.h"
-#include "coordinator/step_graphs.h"
 
 namespace colibri {
 
@@ -38,6 +40,14 @@ class Forward {
   void set_replays(bool replays) { replays_ = replays; }
 
  private:
+  // What a captured step depends on besides what lies in the device's memory.
+  struct StepKey {
+    int64_t num_tokens = 0;
+    int32_t max_position = 0;
+    uint64_t path = 0;  // ExpertPath::graph_key()
+    auto operator<=>(const StepKey&) const = default;
+  };
+
   const Batch& padded(const Batch& batch);
   void enqueue(const Batch& batch, int64_t step_timeout_ms);
   void layer(int l, const Batch& batch, int64_t step_timeout_ms);
@@ -59,7 +69,7 @@ class Forward {
   bool replays_ = true;
   Linear linear_;
   StepInputs inputs_;
-  StepGraphs graphs_;
+  GraphCache<StepKey> graphs_;
   Batch padded_;
   ForwardContext context_;
   RopeTables rope_;
@@ -67,11 +77,11 @@ class Forward {
   LatentAttention latent_;
   DenseMlp mlp_;
   MoeLayer moe_;
-  Buffer hidden_;       // [T, H] the residual stream
-  Buffer normed_;       // [T, H]
-  Buffer last_;         // [logit rows, H]
-  Buffer logits_;       // [logit rows, V]
-  Buffer host_logits_;  // the same, where the host cannot read them
+  Buffer hidden_;                               // [T, H] the residual stream
+  Buffer normed_;                               // [T, H]
+  Buffer last_;                                 // [logit rows, H]
+  Buffer logits_;                               // [logit rows, V]
+  std::unique_ptr<StagingBuffer> host_logits_;  // the same, where the host cannot read them
 };
 
 }  // namespace colibri

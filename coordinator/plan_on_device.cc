@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
+#include "base/uploaded_array.h"
+
 namespace colibri {
 namespace {
-
-template <class T>
-Buffer uploaded(const std::vector<T>& values, const Backend& backend) {
-  Buffer memory(*backend.device, values.size() * sizeof(T));
-  backend.device->copy(memory.data(), values.data(), memory.size_bytes(), *backend.stream);
-  backend.stream->synchronize();
-  return memory;
-}
 
 template <class T>
 Buffer room_for(int64_t count, const Backend& backend) {
@@ -49,8 +43,8 @@ void PlanOnDevice::upload_tables(const Placement& placement) {
     }
     slot_begin.push_back(static_cast<int32_t>(slots.size() - first));
   }
-  slot_begin_ = uploaded(slot_begin, backend_);
-  slots_ = uploaded(slots, backend_);
+  slot_begin_ = uploaded(std::span<const int32_t>(slot_begin), *backend_.device, *backend_.stream);
+  slots_ = uploaded(std::span<const ExpertSlot>(slots), *backend_.device, *backend_.stream);
 }
 
 void PlanOnDevice::make(const RoutedTokens& tokens, Stream& stream) {

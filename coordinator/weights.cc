@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/uploaded_array.h"
 
 namespace colibri {
 namespace {
@@ -14,11 +15,9 @@ OwnedMatrix place(OwnedMatrix loaded, const Backend& backend) {
   if (is_quantised(view.dtype)) {
     backend.ops->pack_weights(view.dtype, view.rows, view.cols, loaded.memory.data());
   }
-  OwnedMatrix placed{Buffer(*backend.device, loaded.memory.size_bytes()), view};
+  const std::span bytes(loaded.memory.as<const char>(), loaded.memory.size_bytes());
+  OwnedMatrix placed{uploaded(bytes, *backend.device, *backend.stream), view};
   placed.view.data = placed.memory.data();
-  backend.device->copy(placed.memory.data(), loaded.memory.data(), loaded.memory.size_bytes(),
-                       *backend.stream);
-  backend.stream->synchronize();
   return placed;
 }
 
@@ -176,10 +175,7 @@ LayerWeights load_layer(const Loader& load, int layer) {
 }  // namespace
 
 WeightVector::WeightVector(const std::vector<float>& values, const Backend& backend)
-    : memory_(*backend.device, values.size() * sizeof(float)) {
-  backend.device->copy(memory_.data(), values.data(), memory_.size_bytes(), *backend.stream);
-  backend.stream->synchronize();
-}
+    : memory_(uploaded(std::span(values), *backend.device, *backend.stream)) {}
 
 CoordinatorWeights load_coordinator_weights(const Checkpoint& checkpoint,
                                             const WeightFormats& formats, const Backend& backend,

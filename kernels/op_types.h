@@ -4,7 +4,8 @@
 //
 // Rules for all operations
 //   * Arrays are raw pointers with their shapes beside them, in the place of the backend (host for
-//     the CPU, the GPU's memory for CUDA), and so are arrays of pointers and what they point to. Row-major, rows contiguous unless a stride is given. Letters: docs/shapes.md.
+//     the CPU, the GPU's memory for CUDA), and so are arrays of pointers and what they point to.
+//     Row-major, rows contiguous unless a stride is given. Letters: docs/shapes.md.
 //   * Nothing is allocated; scratch is passed in. In and out never overlap unless said.
 //   * Work is enqueued on `stream`; on the host it is done when the call returns.
 //   * num_tokens == 0 is legal and does nothing.
@@ -19,8 +20,8 @@
 //     acc = +0, groups of 32 ascending, acc = fma(float(sum of the 32 integer products of codes),
 //     scale_w * scale_a, acc), the product of the scales rounded to f32.
 //   * Quantised weights take quantised rows, others f32 rows, or bf16 rows where the backend keeps
-//     its activations in bf16 (CUDA; the weights are then bf16 too). Pointers of the other kinds are
-//     null.
+//     its activations in bf16 (CUDA; the weights are then bf16 too). Pointers of the other kinds
+//     are null.
 //   * A product of bf16 rows sums in f32 in an order of its own, the same for every number of rows.
 // Arguments are checked by the caller that made the plan; operations check nothing per element.
 #pragma once

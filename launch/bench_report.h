@@ -14,7 +14,7 @@ struct BenchLimits {
   std::vector<double> read_gbps;   // by all threads of rank 0
   std::vector<double> f32_gflops;  // fused multiply-adds, two operations each
   std::vector<double> int8_gops;   // dot products of bytes, two operations a multiply-add
-  GpuLimits gpu = {};                  // instead of the others, on a GPU
+  GpuLimits gpu = {};              // instead of the others, on a GPU
 };
 
 struct BenchFacts {

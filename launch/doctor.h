@@ -6,7 +6,8 @@
 
 namespace colibri {
 
-// Prints one line a check, "ok" or the fix, then the machine and its GPUs. Returns 0: a fix is advice.
+// Prints one line a check, "ok" or the fix, then the machine and its GPUs. Returns 0: a fix is
+// advice.
 int print_checks();
 
 // Runs on every rank: rank 0 exchanges messages with each other rank and prints the median time of

@@ -70,13 +70,12 @@ int doctor(RunConfig config, char* program) {
   config.common.ranks = std::max(config.common.ranks, 2);
   if (config.common.transport == "local") return run_verb(config, [](int) {});
   std::string ranks = std::to_string(config.common.ranks);
-  const bool tries_gpus =
-      gpus_can_exchange([]() -> const CudaBackend& { return open_cuda_backend(); },
-                        config.common.ranks);
+  const bool tries_gpus = gpus_can_exchange(
+      []() -> const CudaBackend& { return open_cuda_backend(); }, config.common.ranks);
   std::string device = tries_gpus ? "cuda" : config.common.device;
   std::string words[] = {"doctor", "--ping-only", "--ranks", "--device"};
-  char* arguments[] = {program,         words[0].data(), words[1].data(), words[2].data(),
-                       ranks.data(),    words[3].data(), device.data(),   nullptr};
+  char* arguments[] = {program,      words[0].data(), words[1].data(), words[2].data(),
+                       ranks.data(), words[3].data(), device.data(),   nullptr};
   return run_under_mpirun(7, arguments, config.common.ranks);
 }
 

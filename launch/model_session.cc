@@ -328,9 +328,7 @@ int ModelSession::run_worker() {
   return Worker(*context_.transport, experts_for_host_rows(), options).run(*backend_.stream);
 }
 
-ExchangeTotals ModelSession::exchange_totals() const {
-  return coordinator_->path->totals();
-}
+ExchangeTotals ModelSession::exchange_totals() const { return coordinator_->path->totals(); }
 
 FixedStepTotals ModelSession::fixed_steps() const { return coordinator_->path->fixed_steps(); }
 

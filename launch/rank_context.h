@@ -31,9 +31,9 @@ class AgreedError : public Error {
 };
 
 // Runs `body` once a rank of this process: alone, as threads over the local transport, or as one
-// process of an MPI job; first all ranks agree on their devices. Returns the exit code of rank 0 where it is known here. An Error that
-// leaves `body` is printed by rank 0 alone and becomes its exit code.
-// `on_code` hears the code before MPI is ended, which may not come back after a loss.
+// process of an MPI job; first all ranks agree on their devices. Returns the exit code of rank 0
+// where it is known here. An Error that leaves `body` is printed by rank 0 alone and becomes its
+// exit code. `on_code` hears the code before MPI is ended, which may not come back after a loss.
 int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& body,
               const std::function<void(int)>& on_code);
 

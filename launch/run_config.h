@@ -31,8 +31,8 @@ struct CommonOptions {
   int64_t chunk = 512;
   std::string kv_dtype = "auto";
   std::string activations = "auto";  // of a GPU's products with bf16 weights: f32 or bf16
-  int64_t max_context = 0;  // 0: what the requests need
-  int max_batch = 0;        // 0: as many as there are prompts, at most 16
+  int64_t max_context = 0;           // 0: what the requests need
+  int max_batch = 0;                 // 0: as many as there are prompts, at most 16
   std::string log_level = "warn";
   int step_timeout_s = 30;
   int start_timeout_s = 120;

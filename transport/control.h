@@ -151,8 +151,9 @@ struct FixedStepBody {
 };
 static_assert(sizeof(FixedStepBody) == 16 + 4 * kMaxFixedLayers);
 
-// Worker -> coordinator, on Channel::kResults, which rows between devices leave free: so many of its
-// announcements (layer rows and fixed steps) are done. Nobody waits for it; it tells who is late.
+// Worker -> coordinator, on Channel::kResults, which rows between devices leave free: so many of
+// its announcements (layer rows and fixed steps) are done. Nobody waits for it; it tells who is
+// late.
 struct WorkDoneBody {
   static constexpr ControlKind kKind = ControlKind::kWorkDone;
   uint64_t num_done = 0;

@@ -8,8 +8,8 @@
 // A row is one (token, destination rank) pair; pair_begin[i] .. pair_begin[i+1] are the slots it
 // wants, each slot a number in the destination's own list for that layer. Results come back one a
 // pair, in the order of the pairs. All integers little endian. `payload_dtype` names the form of
-// the rows: f32, bf16, or i8 for rows of int8 codes and scales (base/quantised.h), which experts with
-// quantised weights read; results are f32.
+// the rows: f32, bf16, or i8 for rows of int8 codes and scales (base/quantised.h), which experts
+// with quantised weights read; results are f32.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,5 @@
 #include "worker/device_worker.h"
 
-#include <cstring>
-
 #include "base/backoff.h"
 #include "base/error.h"
 #include "kernels/exchange_ops.h"
@@ -9,15 +7,6 @@
 
 namespace colibri {
 namespace {
-
-constexpr int64_t kStatsTimeoutMs = 5000;
-constexpr size_t kMaxGraphs = 128;
-
-size_t rows_capacity(const WorkerOptions& options) {
-  return row_message_layout(options.max_rows, options.max_pairs,
-                            token_row_bytes(options.row_dtype, options.hidden_size))
-      .total_bytes;
-}
 
 size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
   return static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
@@ -29,11 +18,12 @@ DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& 
     : parts_(parts),
       options_(options),
       coordinator_(options.coordinators.at(0)),
-      rows_(*parts.backend.device, rows_capacity(options)),
+      rows_(*parts.backend.device, row_message_capacity(options)),
       results_(*parts.backend.device, results_bytes(options, options.max_pairs)),
       flags_(*parts.backend.device, sizeof(uint32_t)),
       host_flags_(*parts.backend.device, sizeof(uint32_t)),
-      control_(kMaxControlBytes) {}
+      control_(kMaxControlBytes),
+      graphs_(*parts.backend.device) {}
 
 void DeviceWorker::post_control() {
   const RecvOp recv{coordinator_, Channel::kControl, control_.data(), control_.size_bytes()};
@@ -55,7 +45,7 @@ int DeviceWorker::run() {
         parse_control({control_.as<std::byte>(), bytes}, coordinator_, transport.epoch());
     if (command.kind() == ControlKind::kStop) {
       const auto stop = command.as<StopBody>();
-      send_stats();
+      send_stats(transport, coordinator_, totals_);
       return stop.exit_code;
     }
     obey(command);
@@ -100,18 +90,12 @@ void DeviceWorker::serve(const LayerRowsBody& rows) {
 }
 
 void DeviceWorker::serve(const FixedStepBody& step) {
-  Device& device = *parts_.backend.device;
-  Stream& stream = *parts_.backend.stream;
-  if (!parts_.link->can_be_captured() || !is_warm_) {
-    is_warm_ = true;
-    enqueue(step);
-  } else {
+  if (parts_.link->can_be_captured()) {
     std::vector<int32_t> key(step.capacity, step.capacity + options_.num_layers);
     key.push_back(step.num_tokens);
-    if (graphs_.size() > kMaxGraphs) graphs_.clear();
-    std::unique_ptr<Graph>& graph = graphs_[key];
-    if (!graph) graph = device.capture(stream, [&] { enqueue(step); });
-    graph->enqueue(stream);
+    graphs_.run(key, *parts_.backend.stream, [&] { enqueue(step); });
+  } else {
+    enqueue(step);
   }
   wait_for("step " + std::to_string(step.step));
   totals_.num_messages += static_cast<uint64_t>(options_.num_layers);
@@ -188,20 +172,6 @@ void DeviceWorker::tell_done() {
       encode_control(transport.rank(), transport.epoch(), WorkDoneBody{.num_done = ++num_done_});
   const SendOp send{coordinator_, Channel::kResults, done_message_.data(), done_message_.size()};
   done_pending_ = transport.post({{&send, 1}, {}}, nullptr);
-}
-
-void DeviceWorker::send_stats() {
-  Transport& transport = *parts_.transport;
-  const std::vector<std::byte> message =
-      encode_control(transport.rank(), transport.epoch(),
-                     WorkerStatsBody{.num_messages = totals_.num_messages,
-                                     .num_rows = totals_.num_rows,
-                                     .num_pairs = totals_.num_pairs,
-                                     .compute_ns = totals_.compute_ns});
-  std::memcpy(control_.data(), message.data(), message.size());
-  const SendOp send{coordinator_, Channel::kControl, control_.data(), message.size()};
-  const Pending pending = transport.post({{&send, 1}, {}}, nullptr);
-  transport.wait({&pending, 1}, Deadline::after_ms(kStatsTimeoutMs), "sending statistics");
 }
 
 }  // namespace colibri

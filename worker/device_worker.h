@@ -2,11 +2,11 @@
 // goes straight into the device's, the shard runs it there, results go straight back.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/graph_cache.h"
 #include "base/staging_buffer.h"
 #include "kernels/backend.h"
 #include "transport/control.h"
@@ -51,7 +51,6 @@ class DeviceWorker {
   void fetch_flags();
   void wait_for(const std::string& what);
   void tell_done();
-  void send_stats();
 
   DeviceWorkerParts parts_;
   WorkerOptions options_;
@@ -64,9 +63,7 @@ class DeviceWorker {
   Pending done_pending_;  // the last one's sending
   uint64_t num_done_ = 0;
   WorkerTotals totals_;
-  // Steps of fixed size by tokens and capacities; none where the link has no graphs.
-  std::map<std::vector<int32_t>, std::unique_ptr<Graph>> graphs_;
-  bool is_warm_ = false;  // a first step has run: what is made on first use is there
+  GraphCache<std::vector<int32_t>> graphs_;  // steps of fixed size, by tokens and capacities
 };
 
 }  // namespace colibri

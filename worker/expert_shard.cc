@@ -86,9 +86,7 @@ void ExpertShard::lay_out_tables() {
   }
   if (all.empty()) return;
   Device& device = *backend_.device;
-  slot_memory_ = Buffer(device, all.size() * sizeof(ExpertWeights));
-  device.copy(slot_memory_.data(), all.data(), slot_memory_.size_bytes(), *backend_.stream);
-  backend_.stream->synchronize();
+  slot_memory_ = uploaded(std::span<const ExpertWeights>(all), device, *backend_.stream);
   const auto* at = slot_memory_.as<ExpertWeights>();
   for (const auto& slots : slots_) {
     slot_table_.push_back(at);

@@ -12,17 +12,30 @@ namespace {
 
 constexpr int64_t kStatsTimeoutMs = 5000;
 
-size_t rows_capacity(const WorkerOptions& options) {
-  return row_message_layout(options.max_rows, options.max_pairs,
-                            token_row_bytes(options.row_dtype, options.hidden_size))
-      .total_bytes;
-}
-
 size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
   return sizeof(RowHeader) + static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
 }
 
 }  // namespace
+
+size_t row_message_capacity(const WorkerOptions& options) {
+  return row_message_layout(options.max_rows, options.max_pairs,
+                            token_row_bytes(options.row_dtype, options.hidden_size))
+      .total_bytes;
+}
+
+void send_stats(Transport& transport, int coordinator, const WorkerTotals& totals) {
+  const auto message = std::make_shared<std::vector<std::byte>>(
+      encode_control(transport.rank(), transport.epoch(),
+                     WorkerStatsBody{.num_messages = totals.num_messages,
+                                     .num_rows = totals.num_rows,
+                                     .num_pairs = totals.num_pairs,
+                                     .compute_ns = totals.compute_ns}));
+  transport.keep(message);  // it may still be under way when the wait for it fails
+  const SendOp send{coordinator, Channel::kControl, message->data(), message->size()};
+  const Pending pending = transport.post({{&send, 1}, {}}, nullptr);
+  transport.wait({&pending, 1}, Deadline::after_ms(kStatsTimeoutMs), "sending statistics");
+}
 
 Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions& options)
     : transport_(transport), experts_(experts), options_(options) {
@@ -31,7 +44,7 @@ Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions&
   for (const int rank : options.coordinators) {
     Client client;
     client.rank = rank;
-    client.rows = Buffer(rows_capacity(options));
+    client.rows = Buffer(row_message_capacity(options));
     client.results = Buffer(results_bytes(options, options.max_pairs));
     client.control = Buffer(kMaxControlBytes);
     clients_.push_back(std::move(client));
@@ -93,20 +106,7 @@ void Worker::obey(Client& client, const ControlView& command) {
   }
   exit_code_ = command.as<StopBody>().exit_code;
   client.stopped = true;
-  send_stats(client);
-}
-
-void Worker::send_stats(Client& client) {
-  const std::vector<std::byte> message =
-      encode_control(transport_.rank(), transport_.epoch(),
-                     WorkerStatsBody{.num_messages = totals_.num_messages,
-                                     .num_rows = totals_.num_rows,
-                                     .num_pairs = totals_.num_pairs,
-                                     .compute_ns = totals_.compute_ns});
-  std::memcpy(client.control.data(), message.data(), message.size());
-  const SendOp send{client.rank, Channel::kControl, client.control.data(), message.size()};
-  const Pending pending = transport_.post({{&send, 1}, {}}, nullptr);
-  transport_.wait({&pending, 1}, Deadline::after_ms(kStatsTimeoutMs), "sending statistics");
+  send_stats(transport_, client.rank, totals_);
 }
 
 void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {

@@ -27,6 +27,12 @@ struct WorkerTotals {
   uint64_t compute_ns = 0;
 };
 
+// Bytes of the largest row message.
+size_t row_message_capacity(const WorkerOptions& options);
+
+// A worker's last message to a coordinator, which waits for it. Errors: as Transport::wait.
+void send_stats(Transport& transport, int coordinator, const WorkerTotals& totals);
+
 class Worker {
  public:
   // Takes its message buffers once. `transport` and `experts` outlive it.
@@ -49,7 +55,6 @@ class Worker {
   void post_control(Client& client);
   bool poll(Client& client, Stream& stream);
   void obey(Client& client, const ControlView& command);
-  void send_stats(Client& client);
   void serve(Client& client, size_t message_bytes, Stream& stream);
   void send_results(Client& client, const RowMessageView& view, uint64_t compute_ns);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/series.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace colibri {
@@ -51,37 +52,15 @@ void write_token(const KvWrite& a, int64_t t) {
   }
 }
 
-struct SinCos {
-  double sin, cos;
-};
-
 // sin and cos of a float's worth of angle, |angle| below 2^21 or so, within 1e-13.
 // angle = n pi/2 + r with pi/2 in three parts of 33 bits: n times the first two is exact for n
-// below 2^20. Taylor's polynomials on |r| <= pi/4 to r^17 and r^16 err by less than 1e-18.
+// below 2^20.
 SinCos sin_cos(double angle) {
   const double n = std::floor(angle * 0.63661977236758134308 + 0.5);
   double r = angle - n * 0x1.921fb544p+0;
   r -= n * 0x1.0b4611a6p-34;
   r -= n * 0x1.3198a2e037073p-69;
-  const double z = r * r;
-  double s = 1.0 / 355687428096000.0;
-  s = s * z - 1.0 / 1307674368000.0;
-  s = s * z + 1.0 / 6227020800.0;
-  s = s * z - 1.0 / 39916800.0;
-  s = s * z + 1.0 / 362880.0;
-  s = s * z - 1.0 / 5040.0;
-  s = s * z + 1.0 / 120.0;
-  s = s * z - 1.0 / 6.0;
-  s = s * z * r + r;
-  double c = 1.0 / 20922789888000.0;
-  c = c * z - 1.0 / 87178291200.0;
-  c = c * z + 1.0 / 479001600.0;
-  c = c * z - 1.0 / 3628800.0;
-  c = c * z + 1.0 / 40320.0;
-  c = c * z - 1.0 / 720.0;
-  c = c * z + 1.0 / 24.0;
-  c = c * z - 0.5;
-  c = c * z + 1.0;
+  const auto [s, c] = sin_cos_series(r);
   switch (static_cast<int64_t>(n) & 3) {
     case 0:
       return {s, c};

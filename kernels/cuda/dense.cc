@@ -97,8 +97,7 @@ int64_t staged_rows(const PinnedShape& shape) {
 }
 
 LtDense::LtDense(Device& device, std::span<const DenseShape> shapes, const DenseOptions& options)
-    : options_(options),
-      workspace_(device, options.workspace_bytes) {
+    : options_(options), workspace_(device, options.workspace_bytes) {
   const bool has_library = cuda::cublaslt_problem().empty();
   if (has_library) handle_ = cuda::make_lt_handle();
   if (!options_.time_us) options_.time_us = time_by_events;

@@ -1,6 +1,7 @@
 // Draws tokens: one block a row. The row is cut into stretches whose first candidates lie in shared
 // memory; then one warp takes the best of them K times, and looks through the winner's stretch for
 // the next. One pass over the logits, then K rounds of a few hundred numbers: bound by latency.
+#include "base/series.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/token_candidate.cuh"
@@ -18,29 +19,15 @@ struct DrawMemory {
   int32_t head_id[kStretches];
 };
 
-// As base/exp.h computes it, operation by operation; x is never NaN here.
+// As base/exp.h computes it, which says why; x is never NaN here.
 __device__ __forceinline__ double exp_of_negative(double x) {
   if (x < -700) return 0;
   const double n = floor(x * 1.4426950408889634074 + 0.5);
   const double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-  double p = 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
   const auto bits = static_cast<uint64_t>(static_cast<int64_t>(n) + 1023) << 52;
   double power;
   memcpy(&power, &bits, sizeof power);
-  return p * power;
+  return exp_series(r) * power;
 }
 
 struct DrawRow {

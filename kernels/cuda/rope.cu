@@ -1,5 +1,6 @@
 // Rotary positions: the angles' cosines and sines, and the rotation in place. Both small, so bound
 // by the launch; a thread takes one pair.
+#include "base/series.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/packs.cuh"
@@ -8,40 +9,18 @@ namespace colibri::cuda {
 
 constexpr int kRopeThreads = 128;
 
-struct Turn {
-  double sin, cos;
-};
-
-// As kernels/cpu/row_ops.cc computes it, operation by operation.
-__device__ __forceinline__ Turn sin_cos(double angle) {
+// As kernels/cpu/row_ops.cc computes it, which says why.
+__device__ __forceinline__ SinCos sin_cos(double angle) {
   const double n = floor(angle * 0.63661977236758134308 + 0.5);
   double r = angle - n * 0x1.921fb544p+0;
   r = r - n * 0x1.0b4611a6p-34;
   r = r - n * 0x1.3198a2e037073p-69;
-  const double z = r * r;
-  double s = 1.0 / 355687428096000.0;
-  s = s * z - 1.0 / 1307674368000.0;
-  s = s * z + 1.0 / 6227020800.0;
-  s = s * z - 1.0 / 39916800.0;
-  s = s * z + 1.0 / 362880.0;
-  s = s * z - 1.0 / 5040.0;
-  s = s * z + 1.0 / 120.0;
-  s = s * z - 1.0 / 6.0;
-  s = s * z * r + r;
-  double c = 1.0 / 20922789888000.0;
-  c = c * z - 1.0 / 87178291200.0;
-  c = c * z + 1.0 / 479001600.0;
-  c = c * z - 1.0 / 3628800.0;
-  c = c * z + 1.0 / 40320.0;
-  c = c * z - 1.0 / 720.0;
-  c = c * z + 1.0 / 24.0;
-  c = c * z - 0.5;
-  c = c * z + 1.0;
+  const SinCos turn = sin_cos_series(r);
   const auto quarter = static_cast<int64_t>(n) & 3;
-  if (quarter == 0) return {s, c};
-  if (quarter == 1) return {c, -s};
-  if (quarter == 2) return {-s, -c};
-  return {-c, s};
+  if (quarter == 0) return turn;
+  if (quarter == 1) return {turn.cos, -turn.sin};
+  if (quarter == 2) return {-turn.sin, -turn.cos};
+  return {-turn.cos, turn.sin};
 }
 
 __global__ void rope_angles_kernel(RopeAngles a) {
@@ -49,7 +28,7 @@ __global__ void rope_angles_kernel(RopeAngles a) {
   const int64_t i = static_cast<int64_t>(blockIdx.y) * kRopeThreads + threadIdx.x;
   if (i >= a.half_dim) return;
   const float angle = static_cast<float>(load(a.positions + token)) * load(a.inv_freq + i);
-  const Turn turn = sin_cos(static_cast<double>(angle));
+  const SinCos turn = sin_cos(static_cast<double>(angle));
   const auto scale = static_cast<double>(a.scale);
   store(a.cos + token * a.half_dim + i, static_cast<float>(turn.cos * scale));
   store(a.sin + token * a.half_dim + i, static_cast<float>(turn.sin * scale));

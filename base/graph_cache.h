@@ -1,0 +1,37 @@
+// Work that was captured once and is replayed: on a GPU one launch instead of hundreds.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/device.h"
+
+namespace colibri {
+
+// Key: what the work depends on besides what lies in the device's memory; ordered by <.
+template <class Key>
+class GraphCache {
+ public:
+  explicit GraphCache(Device& device) : device_(device) {}
+
+  // Replays the work of `key`, which enqueue() enqueues on `stream` when it is captured. The first
+  // work of all is not captured: what is made on first use is made then.
+  template <class Enqueue>
+  void run(const Key& key, Stream& stream, const Enqueue& enqueue) {
+    if (!std::exchange(is_warm_, true)) return enqueue();
+    if (graphs_.size() > kMaxGraphs) graphs_.clear();
+    std::unique_ptr<Graph>& graph = graphs_[key];
+    if (!graph) graph = device_.capture(stream, enqueue);
+    graph->enqueue(stream);
+  }
+
+ private:
+  static constexpr size_t kMaxGraphs = 128;
+  Device& device_;
+  bool is_warm_ = false;
+  std::map<Key, std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace colibri
