@@ -113,6 +113,15 @@ class CudaDevice : public Device {
     return memory;
   }
   void release_staging(void* memory, size_t) override { cudaFreeHost(memory); }
+  void* allocate_mapped(size_t bytes) override {
+    void *memory = nullptr, *seen_by_device = nullptr;
+    if (bytes == 0) return nullptr;
+    cuda_check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped), "taking mapped memory");
+    cuda_check(cudaHostGetDevicePointer(&seen_by_device, memory, 0), "mapping memory");
+    check(seen_by_device == memory, "mapped memory has another address on the GPU");
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
     if (bytes == 0) return;
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");

@@ -48,6 +48,9 @@ class Device {
   // Zero filled, 64-byte aligned.
   virtual void* allocate_staging(size_t bytes) = 0;
   virtual void release_staging(void* memory, size_t bytes) = 0;
+  // Staging memory that operations on this device read and write too, at the same address, while
+  // the host looks. For words, not for data. Released by release_staging().
+  virtual void* allocate_mapped(size_t bytes) { return allocate_staging(bytes); }
   // Copies between host and this device in stream order; both ranges stay alive until then.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual void zero(void* memory, size_t bytes, Stream& stream) = 0;

@@ -1,11 +1,32 @@
 #include "coordinator/worker_progress.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "transport/control.h"
 
 namespace colibri {
 namespace {
 
 constexpr size_t kMessageBytes = sizeof(ControlHeader) + sizeof(WorkDoneBody);
+
+// "rank 2", "ranks 1, 2 and 5".
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+// " (made the results of layer 4)".
+std::string where(int32_t layer, WorkStage stage) {
+  if (stage == WorkStage::kNone) return " (no results yet)";
+  return (stage == WorkStage::kMade ? " (made the results of layer "
+                                    : " (sent the results of layer ") +
+         std::to_string(layer) + ")";
+}
 
 }  // namespace
 
@@ -34,25 +55,34 @@ void WorkerProgress::take_messages() {
       const size_t bytes = transport_.take_received_bytes(worker.pending).at(0);
       const ControlView view =
           parse_control({(*buffers_)[i].data(), bytes}, worker.rank, transport_.epoch());
-      worker.num_done = view.as<WorkDoneBody>().num_done;
+      const auto body = view.as<WorkDoneBody>();
+      worker.num_done = body.num_done;
+      worker.layer = body.layer;
+      worker.stage = body.stage;
       post(i);
     }
   }
 }
 
+// Taken here too, so that they do not pile up.
+void WorkerProgress::announced() {
+  ++num_announced_;
+  take_messages();
+}
+
 std::string WorkerProgress::late_ranks() {
   take_messages();
+  const auto done = [](const Worker& worker) {
+    return std::tuple(worker.num_done, worker.layer, worker.stage);
+  };
+  const auto by_done = [&](const Worker& a, const Worker& b) { return done(a) < done(b); };
+  const auto last = std::min_element(workers_.begin(), workers_.end(), by_done);
+  if (last == workers_.end() || last->num_done >= num_announced_) return "";
   std::vector<int> late;
   for (const Worker& worker : workers_) {
-    if (worker.num_done < num_announced_) late.push_back(worker.rank);
+    if (done(worker) == done(*last)) late.push_back(worker.rank);
   }
-  if (late.empty()) return "";
-  std::string text = late.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < late.size(); ++i) {
-    if (i > 0) text += i + 1 == late.size() ? " and " : ", ";
-    text += std::to_string(late[i]);
-  }
-  return text;
+  return rank_list(late) + where(last->layer, last->stage);
 }
 
 }  // namespace colibri

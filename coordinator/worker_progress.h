@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/control.h"
 #include "transport/transport.h"
 
 namespace colibri {
@@ -21,15 +22,18 @@ class WorkerProgress {
   WorkerProgress& operator=(const WorkerProgress&) = delete;
 
   // One more announcement went to every worker.
-  void announced() { ++num_announced_; }
-  // "rank 2", "ranks 1 and 3": who has not done all of it, as far as is known; "" when all have.
+  void announced();
+  // "rank 2 (no results yet)", "ranks 1 and 3 (made the results of layer 4)": who is
+  // furthest behind, as far as is known; "" when all have done everything.
   std::string late_ranks();
 
  private:
   struct Worker {
     int rank = 0;
     Pending pending;
-    uint64_t num_done = 0;
+    uint64_t num_done = 0;  // announcements
+    int32_t layer = 0;      // of the next one
+    WorkStage stage = WorkStage::kNone;
   };
   using Buffers = std::vector<std::vector<std::byte>>;
 

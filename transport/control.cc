@@ -87,6 +87,12 @@ void check_fixed_step(const FixedStepBody& step, int from) {
   }
 }
 
+void check_work_done(const WorkDoneBody& done, int from) {
+  if (done.layer < 0) refuse(from, "layer", done.layer, "0 or above");
+  const auto stage = static_cast<int32_t>(done.stage);
+  if (stage < 0 || stage > 2) refuse(from, "stage", stage, "[0, 2]");
+}
+
 void check_body(const ControlView& view, int from) {
   switch (view.kind()) {
     case ControlKind::kHello:
@@ -102,6 +108,7 @@ void check_body(const ControlView& view, int from) {
     case ControlKind::kFixedStep:
       return check_fixed_step(view.as<FixedStepBody>(), from);
     case ControlKind::kWorkDone:
+      return check_work_done(view.as<WorkDoneBody>(), from);
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:

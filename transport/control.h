@@ -22,7 +22,7 @@
 namespace colibri {
 
 inline constexpr uint32_t kControlMagic = 0x43524c43;  // "CLRC"
-inline constexpr uint16_t kControlVersion = 2;
+inline constexpr uint16_t kControlVersion = 3;
 inline constexpr size_t kMaxControlBytes = 16384;
 
 enum class ControlKind : uint16_t {
@@ -152,13 +152,16 @@ struct FixedStepBody {
 static_assert(sizeof(FixedStepBody) == 16 + 4 * kMaxFixedLayers);
 
 // Worker -> coordinator, on Channel::kResults, which rows between devices leave free: so many of
-// its announcements (layer rows and fixed steps) are done. Nobody waits for it; it tells who is
-// late.
+// its announcements (layer rows and fixed steps) are done, and the next one is so far. Nobody waits
+// for it; it tells who is late. Sent after each announcement, and from within one that takes long.
+enum class WorkStage : int32_t { kNone = 0, kMade = 1, kSent = 2 };  // of a layer's results
 struct WorkDoneBody {
   static constexpr ControlKind kKind = ControlKind::kWorkDone;
   uint64_t num_done = 0;
+  int32_t layer = 0;
+  WorkStage stage = WorkStage::kNone;  // of this layer; kNone: of no layer yet
 };
-static_assert(sizeof(WorkDoneBody) == 8);
+static_assert(sizeof(WorkDoneBody) == 16);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -41,8 +42,13 @@ class DeviceLink {
 
   // Returns once all work on `stream` is done. Fails with kTimeout at the deadline and with
   // kRankLost when a peer is dead, naming the ranks and `what`; the groups under way are then given
-  // up. Errors of other work on the stream: as Stream::synchronize.
-  virtual void wait(Stream& stream, const Deadline& deadline, const std::string& what) = 0;
+  // up. Errors of other work on the stream: as Stream::synchronize. Calls `meanwhile`, if there is
+  // one, between two looks at the stream; it must not touch streams.
+  virtual void wait(Stream& stream, const Deadline& deadline, const std::string& what,
+                    const std::function<void()>& meanwhile) = 0;
+  void wait(Stream& stream, const Deadline& deadline, const std::string& what) {
+    wait(stream, deadline, what, {});
+  }
 };
 
 }  // namespace colibri

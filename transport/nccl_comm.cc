@@ -123,10 +123,9 @@ class Communicator : public NcclComm {
 
   void post(std::span<const DeviceSend> sends, std::span<const DeviceRecv> recvs,
             Stream& stream) override;
-  void wait(Stream& stream, const Deadline& deadline, const std::string& what) override {
-    device_.record(*marker_, stream);
-    wait(*marker_, deadline, what);
-  }
+  using NcclComm::wait;
+  void wait(Stream& stream, const Deadline& deadline, const std::string& what,
+            const std::function<void()>& meanwhile) override;
   void wait(const Event& event, const Deadline& deadline, const std::string& what) override;
   void all_gather(const void* send, void* recv, size_t bytes, Stream& stream) override {
     check_alive();
@@ -256,6 +255,18 @@ void Communicator::post(std::span<const DeviceSend> sends, std::span<const Devic
   }
   const ncclResult_t ended = ncclGroupEnd();
   settle(first != ncclSuccess ? first : ended, "a group");
+}
+
+void Communicator::wait(Stream& stream, const Deadline& deadline, const std::string& what,
+                        const std::function<void()>& meanwhile) {
+  check_alive();
+  device_.record(*marker_, stream);
+  const auto is_done = [&](ncclResult_t) {
+    if (device_.reached(*marker_)) return true;
+    if (meanwhile) meanwhile();
+    return false;
+  };
+  poll_until(is_done, deadline, what);
 }
 
 void Communicator::wait(const Event& event, const Deadline& deadline, const std::string& what) {

@@ -23,6 +23,7 @@ DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& 
       flags_(*parts.backend.device, sizeof(uint32_t)),
       host_flags_(*parts.backend.device, sizeof(uint32_t)),
       control_(kMaxControlBytes),
+      reports_(parts.backend, *parts.transport, coordinator_),
       graphs_(*parts.backend.device) {}
 
 void DeviceWorker::post_control() {
@@ -81,6 +82,7 @@ void DeviceWorker::check_work(const Work& work) const {
 void DeviceWorker::serve(const LayerRowsBody& rows) {
   const Work work{rows.layer, rows.num_rows, rows.num_pairs, rows.num_pairs};
   check_work(work);
+  reports_.begin();
   enqueue(work);
   fetch_flags();
   wait_for("layer " + std::to_string(rows.layer) + ", step " + std::to_string(rows.step));
@@ -90,6 +92,7 @@ void DeviceWorker::serve(const LayerRowsBody& rows) {
 }
 
 void DeviceWorker::serve(const FixedStepBody& step) {
+  reports_.begin();
   if (parts_.link->can_be_captured()) {
     std::vector<int32_t> key(step.capacity, step.capacity + options_.num_layers);
     key.push_back(step.num_tokens);
@@ -138,9 +141,13 @@ void DeviceWorker::enqueue(const Work& work) {
                    .flags = flags_.as<uint32_t>()},
         stream);
   }
-  const NamedRange range(*parts_.backend.device, "worker: send results");
-  const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, work.max_results)};
-  parts_.link->post({&send, 1}, {}, stream);
+  reports_.mark(work.layer, WorkStage::kMade, stream);
+  {
+    const NamedRange range(*parts_.backend.device, "worker: send results");
+    const DeviceSend send{coordinator_, results_.data(), results_bytes(options_, work.max_results)};
+    parts_.link->post({&send, 1}, {}, stream);
+  }
+  reports_.mark(work.layer, WorkStage::kSent, stream);
 }
 
 void DeviceWorker::fetch_flags() {
@@ -155,23 +162,14 @@ void DeviceWorker::wait_for(const std::string& what) {
   Stream& stream = *parts_.backend.stream;
   {
     const NamedRange range(*parts_.backend.device, "worker: wait");
-    parts_.link->wait(stream, Deadline::never(), what);
+    parts_.link->wait(stream, Deadline::never(), what, [this] { reports_.look(); });
   }
   const uint32_t flags = *host_flags_.as<uint32_t>() & ~kFlagOverflow;
-  if (flags == 0) return tell_done();
+  if (flags == 0) return reports_.done();
   fail(ErrorKind::kInput, "rank ", coordinator_, ", ", what,
        (flags & kFlagBadSlot) != 0 ? ": a row asks for a slot that this rank does not have"
                                    : ": a row message's counts are not those announced",
        "; do all ranks use the same placement?");
-}
-
-void DeviceWorker::tell_done() {
-  Transport& transport = *parts_.transport;
-  if (num_done_ > 0) transport.wait({&done_pending_, 1}, Deadline::never(), "telling what is done");
-  done_message_ =
-      encode_control(transport.rank(), transport.epoch(), WorkDoneBody{.num_done = ++num_done_});
-  const SendOp send{coordinator_, Channel::kResults, done_message_.data(), done_message_.size()};
-  done_pending_ = transport.post({{&send, 1}, {}}, nullptr);
 }
 
 }  // namespace colibri

@@ -13,6 +13,7 @@
 #include "transport/device_link.h"
 #include "transport/expert_exchange.h"
 #include "transport/transport.h"
+#include "worker/work_reports.h"
 #include "worker/worker.h"
 
 namespace colibri {
@@ -50,7 +51,6 @@ class DeviceWorker {
   void enqueue(const Work& work);
   void fetch_flags();
   void wait_for(const std::string& what);
-  void tell_done();
 
   DeviceWorkerParts parts_;
   WorkerOptions options_;
@@ -59,9 +59,7 @@ class DeviceWorker {
   StagingBuffer host_flags_;
   Buffer control_;
   Pending control_pending_;
-  std::vector<std::byte> done_message_;
-  Pending done_pending_;  // the last one's sending
-  uint64_t num_done_ = 0;
+  WorkReports reports_;
   WorkerTotals totals_;
   GraphCache<std::vector<int32_t>> graphs_;  // steps of fixed size, by tokens and capacities
 };

@@ -85,7 +85,11 @@ class StreamLink : public DeviceLink {
       put(std::move(work), "receive", stream);
     }
   }
-  void wait(Stream& stream, const Deadline&, const std::string&) override { stream.synchronize(); }
+  using DeviceLink::wait;
+  void wait(Stream& stream, const Deadline&, const std::string&,
+            const std::function<void()>&) override {
+    stream.synchronize();
+  }
 
  private:
   template <class Work>

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -18,23 +19,23 @@ namespace {
 constexpr int kStepTimeoutSeconds = 3;
 constexpr double kGraceSeconds = 12;
 
-// Whether colibri's messages name this rank, alone or in a list ("ranks 1 and 2"), otherwise than
-// as the one that speaks.
-bool names_lost(const std::string& messages, int rank) {
+// The ranks that colibri's messages name ("rank 2", "ranks 1 and 3"), otherwise than as the one
+// that speaks.
+std::set<int> named_workers(const std::string& messages) {
   const std::regex names("ranks? ([0-9]+(?:(?:, | and )[0-9]+)*)"), number("[0-9]+");
+  std::set<int> named;
   std::istringstream lines(messages);
   for (std::string line; std::getline(lines, line);) {
-    const std::string speaker = "colibri: rank 0: ";
     if (line.rfind("colibri: ", 0) != 0) continue;
-    if (line.rfind(speaker, 0) == 0) line.erase(0, speaker.size());
     for (std::sregex_iterator list(line.begin(), line.end(), names), end; list != end; ++list) {
       const std::string ranks = list->str(1);
       for (std::sregex_iterator one(ranks.begin(), ranks.end(), number); one != end; ++one) {
-        if (one->str() == std::to_string(rank)) return true;
+        named.insert(std::stoi(one->str()));
       }
     }
   }
-  return false;
+  named.erase(0);
+  return named;
 }
 
 bool wait_until(const std::function<bool()>& condition, double limit_s) {
@@ -90,7 +91,7 @@ class GpuLossTest : public testing::Test {
 
   void expect_lost(const CommandResult& result, int rank) {
     EXPECT_EQ(result.exit_code, 4) << result.err;
-    EXPECT_TRUE(names_lost(result.err, rank)) << "rank " << rank << " in\n" << result.err;
+    EXPECT_EQ(named_workers(result.err), std::set{rank}) << result.err;
     expect_nothing_left();
   }
 

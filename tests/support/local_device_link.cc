@@ -20,7 +20,11 @@ class LocalDeviceLink : public DeviceLink {
     for (const DeviceRecv& recv : recvs) take(recv, stream);
   }
 
-  void wait(Stream& stream, const Deadline&, const std::string&) override { stream.synchronize(); }
+  void wait(Stream& stream, const Deadline&, const std::string&,
+            const std::function<void()>& meanwhile) override {
+    if (meanwhile) meanwhile();
+    stream.synchronize();
+  }
 
  private:
   void give(const DeviceSend& send, Stream& stream) {

@@ -98,7 +98,7 @@ TEST(ControlTest, WrongMagicIsRefused) {
 TEST(ControlTest, OtherVersionIsRefused) {
   auto message = hello();
   header_of(message).version = 9;
-  expect_refused(message, "version is 9, want 2");
+  expect_refused(message, "version is 9, want 3");
 }
 
 TEST(ControlTest, FixedStepWithMoreResultsThanPairsIsRefused) {
