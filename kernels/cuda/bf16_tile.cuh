@@ -4,13 +4,16 @@
 // slice lane q of four has inputs 8 q .. 8 q + 7, which it loads at once from the row-major
 // matrices; the first call takes the lower four of each lane, the second the upper four.
 //
-// Two shapes of blocks, four warps each, with these same chains:
-//   few rows   64 outputs x up to 64 rows, a warp has 16 outputs and all rows. Memory is the bound:
-//              five stages of 8 KB of weights are under way in each of two blocks of a
-//              multiprocessor, where 25 KB cover an H200's latency (quantised_tile.cuh).
+// Three shapes of blocks, four warps each, with these same chains:
+//   a tile     64 outputs x up to 8 rows, a warp has 16 outputs and all rows. Memory is the bound,
+//              and often one busy expert has too few blocks for all multiprocessors, so a block has
+//              as much under way as it has memory for: eight stages of 8 KB of weights.
+//   few rows   64 outputs x up to 64 rows, the same with four stages under way in each of two
+//              blocks of a multiprocessor, where 25 KB cover an H200's latency
+//              (quantised_tile.cuh).
 //   many rows  128 outputs x up to 128 rows, a warp has 64 x 64: sixteen loads of 16 bytes from
 //              shared memory feed 64 mma, and two stages of 32 KB are under way.
-// A block takes the first when it has 64 rows or fewer.
+// A block takes the first that its rows fit.
 #pragma once
 
 #include "kernels/cuda/intrinsics.cuh"
@@ -24,37 +27,43 @@ inline constexpr int kChunkInputs = 8;  // 16 bytes
 inline constexpr int kStageChunks = kStageInputs / kChunkInputs;
 inline constexpr int kBf16Warps = 4;
 inline constexpr int kBf16Threads = kBf16Warps * kWarpSize;
+inline constexpr int kTileRows = 8;
 inline constexpr int kFewRows = 64;
 inline constexpr int kManyRows = 128;
 inline constexpr int kFewOutputs = 64;
-inline constexpr int kWarpRowTiles = 8;  // of eight rows
 
-// m_tiles: of sixteen outputs, of a warp; warps_m: warps side by side along the outputs.
-template <int m_tiles, int warps_m, int num_stages>
+// Of a warp m_tiles of sixteen outputs and row_tiles of eight rows; warps_m: warps side by side
+// along the outputs.
+template <int m_tiles, int row_tiles, int warps_m, int num_stages>
 struct Bf16Shape {
   static constexpr int kTiles = m_tiles;
+  static constexpr int kRowTiles = row_tiles;
   static constexpr int kWarpsM = warps_m;
   static constexpr int kOutputs = 16 * m_tiles * warps_m;
-  static constexpr int kRows = 8 * kWarpRowTiles * (kBf16Warps / warps_m);
+  static constexpr int kRows = kTileRows * row_tiles * (kBf16Warps / warps_m);
   static constexpr int kStages = num_stages;
   struct alignas(16) Stage {
     uint4 weights[kOutputs][kStageChunks];
     uint4 rows[kRows][kStageChunks];
   };
-  using Sums = float[m_tiles][kWarpRowTiles][4];
+  using Sums = float[m_tiles][row_tiles][4];
 };
-using FewRows = Bf16Shape<1, 4, 6>;
-using ManyRows = Bf16Shape<4, 2, 3>;
-static_assert(FewRows::kRows == kFewRows && ManyRows::kRows == kManyRows);
-static_assert(FewRows::kOutputs == kFewOutputs);
+using OneTile = Bf16Shape<1, 1, 4, 10>;
+using FewRows = Bf16Shape<1, 8, 4, 6>;
+using ManyRows = Bf16Shape<4, 8, 2, 3>;
+static_assert(OneTile::kRows == kTileRows && FewRows::kRows == kFewRows);
+static_assert(ManyRows::kRows == kManyRows);
+static_assert(OneTile::kOutputs == kFewOutputs && FewRows::kOutputs == kFewOutputs);
 
 struct Bf16Stages {
   union {
+    OneTile::Stage one[OneTile::kStages];
     FewRows::Stage few[FewRows::kStages];
     ManyRows::Stage many[ManyRows::kStages];
   };
   const uint16_t* row[kManyRows];  // rows in global memory
 
+  __device__ __forceinline__ OneTile::Stage* stages(OneTile) { return one; }
   __device__ __forceinline__ FewRows::Stage* stages(FewRows) { return few; }
   __device__ __forceinline__ ManyRows::Stage* stages(ManyRows) { return many; }
 };
@@ -127,7 +136,7 @@ __device__ __forceinline__ void add_slice(const typename Shape::Stage& stage, in
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const int g = lane / 4, chunk = slice * 4 + lane % 4;
   const int first_output = warp % Shape::kWarpsM * Shape::kTiles * 16 + g;
-  const int first_row = warp / Shape::kWarpsM * (8 * kWarpRowTiles) + g;
+  const int first_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles) + g;
   uint32_t lower[Shape::kTiles][4], upper[Shape::kTiles][4];
 #pragma unroll
   for (int m = 0; m < Shape::kTiles; ++m) {
@@ -138,7 +147,7 @@ __device__ __forceinline__ void add_slice(const typename Shape::Stage& stage, in
     upper[m][0] = v.z, upper[m][1] = w.z, upper[m][2] = v.w, upper[m][3] = w.w;
   }
 #pragma unroll
-  for (int t = 0; t < kWarpRowTiles; ++t) {
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
     if (t >= tiles) break;
     const int r = first_row + t * 8;
     const uint4 x = load_shared(&stage.rows[r][place_of_chunk(r, chunk)]);
@@ -153,9 +162,21 @@ __device__ __forceinline__ void add_slice(const typename Shape::Stage& stage, in
 // Row tiles of this warp that have rows.
 template <class Shape>
 __device__ __forceinline__ int warp_row_tiles(int num_rows) {
-  const int first = static_cast<int>(threadIdx.y) / Shape::kWarpsM * kWarpRowTiles;
+  const int first = static_cast<int>(threadIdx.y) / Shape::kWarpsM * Shape::kRowTiles;
   const int tiles = (num_rows + 7) / 8 - first;
-  return tiles < 0 ? 0 : (tiles < kWarpRowTiles ? tiles : kWarpRowTiles);
+  return tiles < 0 ? 0 : (tiles < Shape::kRowTiles ? tiles : Shape::kRowTiles);
+}
+
+// Calls `block` with the shape for so many rows.
+template <class Block>
+__device__ __forceinline__ void with_shape(int num_rows, const Block& block) {
+  if (num_rows <= kTileRows) {
+    block(OneTile{});
+  } else if (num_rows <= kFewRows) {
+    block(FewRows{});
+  } else {
+    block(ManyRows{});
+  }
 }
 
 // Sums [m][t][e] of this lane, lane = 4 g + q, are of the warp's tile m of outputs, output
@@ -172,7 +193,7 @@ __device__ __forceinline__ void multiply_bf16(const Bf16Tile& a, Bf16Stages& sha
 #pragma unroll
   for (int m = 0; m < Shape::kTiles; ++m) {
 #pragma unroll
-    for (int t = 0; t < kWarpRowTiles; ++t) {
+    for (int t = 0; t < Shape::kRowTiles; ++t) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) sums[m][t][e] = 0;
     }

@@ -53,13 +53,13 @@ __device__ __forceinline__ void hidden_block(const GroupedFfn& a, const RowBlock
                       .num_rows = rows.count};
   typename Shape::Sums sums;
   multiply_bf16<Shape, aligned>(tile, shared, sums);
-  const int warp_row = warp / Shape::kWarpsM * (8 * kWarpRowTiles) + lane % 4 * 2;
+  const int warp_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles) + lane % 4 * 2;
 #pragma unroll
   for (int m = 0; m < Shape::kTiles; ++m) {
     const int64_t n = first_hidden + (warp % Shape::kWarpsM * Shape::kTiles + m) * 8 + lane / 4;
     if (n >= a.width) continue;
 #pragma unroll
-    for (int t = 0; t < kWarpRowTiles; ++t) {
+    for (int t = 0; t < Shape::kRowTiles; ++t) {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int r = warp_row + t * 8 + j;
@@ -82,11 +82,8 @@ __global__ void __launch_bounds__(kBf16Threads, 2) ffn_bf16_hidden_kernel(Groupe
                  a.x_bf16 + load(a.pair_row + rows.first + thread) * a.hidden_size);
   }
   __syncthreads();
-  if (rows.count <= kFewRows) {
-    hidden_block<FewRows, aligned>(a, rows, shared.stages);
-  } else {
-    hidden_block<ManyRows, aligned>(a, rows, shared.stages);
-  }
+  with_shape(rows.count,
+             [&](auto shape) { hidden_block<decltype(shape), aligned>(a, rows, shared.stages); });
 }
 
 template <class Shape, bool aligned>
@@ -103,10 +100,10 @@ __device__ __forceinline__ void down_block(const GroupedFfn& a, const RowBlock& 
                       .num_rows = rows.count};
   typename Shape::Sums sums;
   multiply_bf16<Shape, aligned>(tile, shared, sums);
-  const int warp_row = warp / Shape::kWarpsM * (8 * kWarpRowTiles) + lane % 4 * 2;
+  const int warp_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles) + lane % 4 * 2;
   const int64_t warp_output = first_output + warp % Shape::kWarpsM * Shape::kTiles * 16 + lane / 4;
 #pragma unroll
-  for (int t = 0; t < kWarpRowTiles; ++t) {
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const int r = warp_row + t * 8 + j;
@@ -133,11 +130,8 @@ __global__ void __launch_bounds__(kBf16Threads, 2) ffn_bf16_down_kernel(GroupedF
                  static_cast<const uint16_t*>(hidden_row(a, rows.first + thread)));
   }
   __syncthreads();
-  if (rows.count <= kFewRows) {
-    down_block<FewRows, aligned>(a, rows, shared.stages);
-  } else {
-    down_block<ManyRows, aligned>(a, rows, shared.stages);
-  }
+  with_shape(rows.count,
+             [&](auto shape) { down_block<decltype(shape), aligned>(a, rows, shared.stages); });
 }
 
 // Matrices of experts lie on 16 bytes where their rows are a multiple of eight long.

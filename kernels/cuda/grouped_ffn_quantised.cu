@@ -47,10 +47,12 @@ __device__ __forceinline__ const unsigned char* panel_of(const MatrixView* matri
   return static_cast<const unsigned char*>(load(&matrix->data)) + index * panel_bytes(dtype, width);
 }
 
-__device__ __forceinline__ void store_gate_and_up(const TileSums& sums, int tiles, GateAndUp& to) {
+template <class Shape>
+__device__ __forceinline__ void store_gate_and_up(const typename Shape::Sums& sums, int tiles,
+                                                  GateAndUp& to) {
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
 #pragma unroll
-  for (int t = 0; t < kRowTiles; ++t) {
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
     if (t >= tiles) break;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
@@ -99,21 +101,46 @@ __global__ void __launch_bounds__(kFfnThreads, kBlocksTogether)
   const QuantisedTile tile{panel_of<dtype>(matrix, a.hidden_size, panel),
                            static_cast<int>(a.hidden_size / kGroup), rows.count};
   __syncthreads();
-  TileSums sums;
-  multiply_tile<dtype, kFfnWarps, aligned>(tile, shared.stages, sums);
-  static_assert(sizeof(GateAndUp) <= sizeof(shared.stages.stage));
-  auto& hidden = reinterpret_cast<GateAndUp&>(shared.stages.stage);
-  store_gate_and_up(sums, (rows.count + 7) / 8, hidden);
+  static_assert(sizeof(GateAndUp) <= sizeof(shared.stages.tile));
+  auto& hidden = reinterpret_cast<GateAndUp&>(shared.stages.tile);
+  with_shape<dtype, kFfnWarps>(rows.count, [&](auto shape) {
+    using Shape = decltype(shape);
+    typename Shape::Sums sums;
+    multiply_tile<Shape, aligned>(tile, shared.stages, sums);
+    store_gate_and_up<Shape>(sums, (rows.count + 7) / 8, hidden);
+  });
   __syncthreads();
   quantise_hidden(a, rows, hidden);
+}
+
+// Sums of a warp's panel of down to where the pairs' results lie.
+template <class Shape>
+__device__ __forceinline__ void store_results(const GroupedFfn& a, const RowBlock& rows,
+                                              int64_t first_output,
+                                              const typename Shape::Sums& sums) {
+  const int lane = static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int r = t * 8 + lane % 4 * 2 + j;
+      if (r >= rows.count) continue;
+      float* out = a.out + load(a.out_offset + rows.first + r);
+#pragma unroll
+      for (int e = j; e < 4; e += 2) {
+        const int64_t n = first_output + lane / 4 + e / 2 * 8;
+        if (n < a.hidden_size) store(out + n, sums[t][e]);
+      }
+    }
+  }
 }
 
 template <DType dtype, bool aligned>
 __global__ void __launch_bounds__(kFfnThreads, kBlocksTogether)
     ffn_quantised_down_kernel(GroupedFfn a) {
   auto& shared = shared_as<FfnShared<dtype>>();
-  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
-  const int thread = warp * kWarpSize + lane;
+  const int warp = static_cast<int>(threadIdx.y);
+  const int thread = warp * kWarpSize + static_cast<int>(threadIdx.x);
   const RowBlock rows = find_rows(a, shared);
   if (rows.group < 0) return;
   if (thread < rows.count) {
@@ -128,23 +155,12 @@ __global__ void __launch_bounds__(kFfnThreads, kBlocksTogether)
       exists ? panel_of<dtype>(matrix, a.width, first_output / kPanel) : nullptr,
       static_cast<int>(a.width / kGroup), rows.count};
   __syncthreads();
-  TileSums sums;
-  multiply_tile<dtype, kFfnWarps, aligned>(tile, shared.stages, sums);
-  if (!exists) return;
-#pragma unroll
-  for (int t = 0; t < kRowTiles; ++t) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int r = t * 8 + lane % 4 * 2 + j;
-      if (r >= rows.count) continue;
-      float* out = a.out + load(a.out_offset + rows.first + r);
-#pragma unroll
-      for (int e = j; e < 4; e += 2) {
-        const int64_t n = first_output + lane / 4 + e / 2 * 8;
-        if (n < a.hidden_size) store(out + n, sums[t][e]);
-      }
-    }
-  }
+  with_shape<dtype, kFfnWarps>(rows.count, [&](auto shape) {
+    using Shape = decltype(shape);
+    typename Shape::Sums sums;
+    multiply_tile<Shape, aligned>(tile, shared.stages, sums);
+    if (exists) store_results<Shape>(a, rows, first_output, sums);
+  });
 }
 
 namespace {

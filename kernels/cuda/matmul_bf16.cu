@@ -27,7 +27,7 @@ __device__ __forceinline__ void matmul_block(const MatMul& a, const MatMulRows& 
                       .num_rows = rows.count};
   typename Shape::Sums sums;
   multiply_bf16<Shape, aligned>(tile, shared, sums);
-  const int warp_row = warp / Shape::kWarpsM * (8 * kWarpRowTiles) + lane % 4 * 2;
+  const int warp_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles) + lane % 4 * 2;
   float* out = a.out + rows.first * a.out_stride;
 #pragma unroll
   for (int m = 0; m < Shape::kTiles; ++m) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void matmul_block(const MatMul& a, const MatMulRows& 
       if (n >= a.weight.rows) continue;
       const float bias = a.bias == nullptr ? -0.0f : load(a.bias + n);
 #pragma unroll
-      for (int t = 0; t < kWarpRowTiles; ++t) {
+      for (int t = 0; t < Shape::kRowTiles; ++t) {
         const int r = warp_row + t * 8 + e % 2;
         if (r < rows.count) store(out + r * a.out_stride + n, sums[m][t][e] + bias);
       }
@@ -57,11 +57,8 @@ __global__ void __launch_bounds__(kBf16Threads, 2) matmul_bf16_kernel(MatMul a) 
     store_shared(&shared.row[thread], a.x_bf16 + (first + thread) * a.weight.cols);
   }
   __syncthreads();
-  if (rows.count <= kFewRows) {
-    matmul_block<FewRows, aligned>(a, rows, shared);
-  } else {
-    matmul_block<ManyRows, aligned>(a, rows, shared);
-  }
+  with_shape(rows.count,
+             [&](auto shape) { matmul_block<decltype(shape), aligned>(a, rows, shared); });
 }
 
 void matmul_bf16(const MatMul& a, cudaStream_t stream) {

@@ -18,6 +18,27 @@ struct QuantisedProducts {
   int64_t head_outputs, out_head_stride;
 };
 
+// A warp's panel, whose first output is first_output.
+template <class Shape>
+__device__ __forceinline__ void store_products(const QuantisedProducts& a, int64_t first_row,
+                                               int num_rows, int64_t first_output,
+                                               const typename Shape::Sums& sums) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const int64_t head = first_output / a.head_outputs;
+  float* out = a.out + first_row * a.out_stride + head * a.out_head_stride - head * a.head_outputs;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int64_t n = first_output + lane / 4 + e / 2 * 8;
+    if (n >= a.outputs) continue;
+    const float bias = a.bias == nullptr ? -0.0f : load(a.bias + n);
+#pragma unroll
+    for (int t = 0; t < Shape::kRowTiles; ++t) {
+      const int r = t * 8 + lane % 4 * 2 + e % 2;
+      if (r < num_rows) store(out + r * a.out_stride + n, sums[t][e] + bias);
+    }
+  }
+}
+
 template <DType dtype, int warps, bool aligned>
 __global__ void __launch_bounds__(warps* kWarpSize, kBlocksTogether)
     matmul_quantised_kernel(QuantisedProducts a) {
@@ -35,22 +56,12 @@ __global__ void __launch_bounds__(warps* kWarpSize, kBlocksTogether)
     store_shared(&stages.row[r], a.x + (first_row + r) * activation_row_bytes(a.width));
   }
   __syncthreads();
-  TileSums sums;
-  multiply_tile<dtype, warps, aligned>(tile, stages, sums);
-  if (!exists) return;
-  const int64_t head = first_output / a.head_outputs;
-  float* out = a.out + first_row * a.out_stride + head * a.out_head_stride - head * a.head_outputs;
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const int64_t n = first_output + lane / 4 + e / 2 * 8;
-    if (n >= a.outputs) continue;
-    const float bias = a.bias == nullptr ? -0.0f : load(a.bias + n);
-#pragma unroll
-    for (int t = 0; t < kRowTiles; ++t) {
-      const int r = t * 8 + lane % 4 * 2 + e % 2;
-      if (r < tile.num_rows) store(out + r * a.out_stride + n, sums[t][e] + bias);
-    }
-  }
+  with_shape<dtype, warps>(tile.num_rows, [&](auto shape) {
+    using Shape = decltype(shape);
+    typename Shape::Sums sums;
+    multiply_tile<Shape, aligned>(tile, stages, sums);
+    if (exists) store_products<Shape>(a, first_row, tile.num_rows, first_output, sums);
+  });
 }
 
 namespace {

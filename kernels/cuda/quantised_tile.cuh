@@ -6,12 +6,13 @@
 // A warp owns a panel (16 outputs), for all rows: a weight is read from memory once a call for up
 // to 64 rows. What bounds it with few rows is memory: an H200 delivers 4.8 TB/s after about 0.7 us,
 // so 3.4 MB must be under way at once, 25 KB for each of 132 multiprocessors. Codes, scales and
-// rows come by asynchronous copies through kStages buffers of four groups each: with four warps a
-// block has 3 * 8.5 KB (q8) or 4 * 4.5 KB (q4) of weights under way, and three blocks fit a
-// multiprocessor. An expert of Qwen3-30B-A3B has 24 such blocks for gate and up and 32 for down,
-// one of DeepSeek-V3 64 and 112. One barrier a stage, that is every 16 KB. With 64 rows and more (a
-// block for every 64 rows) the chains are the limit: twelve instructions for the 8192 operations of
-// an mma.
+// rows come by asynchronous copies through a ring of stages of four groups each, of which three
+// blocks of four warps fit a multiprocessor. An expert of Qwen3-30B-A3B has 24 such blocks for gate
+// and up and 32 for down, one of DeepSeek-V3 64 and 112, so a busy expert alone does not fill an
+// H200: a block with up to eight rows, whose stages are small, has more of them, and 5 * 8.5 KB
+// (q8) or 10 * 4.5 KB (q4) of weights under way. With up to 64 rows it is 2 * 8.5 KB or 3 * 4.5 KB.
+// One barrier a stage. With 64 rows and more (a block for every 64 rows) the chains are the limit:
+// twelve instructions for the 8192 operations of an mma.
 #pragma once
 
 #include "base/quantised.h"
@@ -20,7 +21,7 @@
 namespace colibri::cuda {
 
 inline constexpr int kTileRows = 64;
-inline constexpr int kRowTiles = kTileRows / 8;
+inline constexpr int kFewTileRows = 8;
 inline constexpr int kStageGroups = 4;
 inline constexpr int kBlocksTogether = 3;  // on a multiprocessor
 inline constexpr int kGroupBytes = static_cast<int>(kGroup);
@@ -35,21 +36,49 @@ __device__ __forceinline__ int scales_of_stage_row(int row) {
 
 template <DType dtype>
 inline constexpr int kCodeBytes = (dtype == DType::kQ4 ? kPanel / 2 : kPanel) * kGroupBytes;
-template <DType dtype>
-inline constexpr int kStages = dtype == DType::kQ4 ? 5 : 4;
 
-template <DType dtype, int warps>
-struct alignas(16) QuantisedStage {
-  unsigned char codes[warps][kStageGroups * kCodeBytes<dtype>];
-  uint16_t scales[warps][kStageGroups][kPanel];
-  unsigned char rows[kTileRows * kStageRowBytes];
+// A block that multiplies up to num_rows rows.
+template <DType dtype, int warps, int num_rows, int num_stages>
+struct QuantisedShape {
+  static constexpr DType kDType = dtype;
+  static constexpr int kWarps = warps;
+  static constexpr int kRowTiles = num_rows / 8;
+  static constexpr int kStages = num_stages;
+  struct alignas(16) Stage {
+    unsigned char codes[warps][kStageGroups * kCodeBytes<dtype>];
+    uint16_t scales[warps][kStageGroups][kPanel];
+    unsigned char rows[num_rows * kStageRowBytes];
+  };
+  using Sums = float[kRowTiles][4];
 };
+template <DType dtype, int warps>
+using FewRowsShape = QuantisedShape<dtype, warps, kFewTileRows, dtype == DType::kQ4 ? 12 : 7>;
+template <DType dtype, int warps>
+using TileShape = QuantisedShape<dtype, warps, kTileRows, dtype == DType::kQ4 ? 5 : 4>;
 
 template <DType dtype, int warps>
 struct QuantisedStages {
-  QuantisedStage<dtype, warps> stage[kStages<dtype>];
+  using FewRows = FewRowsShape<dtype, warps>;
+  using Tile = TileShape<dtype, warps>;
+  union {
+    typename FewRows::Stage few[FewRows::kStages];
+    typename Tile::Stage tile[Tile::kStages];
+  };
   const unsigned char* row[kTileRows];  // quantised rows in global memory
+
+  __device__ __forceinline__ typename FewRows::Stage* stages(FewRows) { return few; }
+  __device__ __forceinline__ typename Tile::Stage* stages(Tile) { return tile; }
 };
+
+// Calls `block` with the shape for so many rows, 64 at most.
+template <DType dtype, int warps, class Block>
+__device__ __forceinline__ void with_shape(int num_rows, const Block& block) {
+  if (num_rows <= kFewTileRows) {
+    block(FewRowsShape<dtype, warps>{});
+  } else {
+    block(TileShape<dtype, warps>{});
+  }
+}
 
 // What a block multiplies; `panel` is this warp's own, null where there is none.
 struct QuantisedTile {
@@ -58,14 +87,13 @@ struct QuantisedTile {
   int num_rows;
 };
 
-using TileSums = float[kRowTiles][4];
-
 // Copies of one stage. Aligned: rows lie on 16 bytes and groups come by four.
-template <DType dtype, int warps, bool aligned>
+template <class Shape, bool aligned>
 struct StageCopies {
-  static constexpr int kThreads = warps * kWarpSize;
+  static constexpr DType kDType = Shape::kDType;
+  static constexpr int kThreads = Shape::kWarps * kWarpSize;
   AsyncCopies& copies;
-  QuantisedStage<dtype, warps>& to;
+  typename Shape::Stage& to;
   int lane, warp, thread;
 
   __device__ __forceinline__ void weights(const QuantisedTile& a, int first, int count) {
@@ -75,11 +103,11 @@ struct StageCopies {
       copies.template copy<16>(&to.scales[warp][0][lane * 8], scales + lane * 16, true);
     }
     const unsigned char* codes = a.panel + panel_scale_bytes(int64_t{a.groups} * kGroup) +
-                                 static_cast<int64_t>(first) * kCodeBytes<dtype>;
+                                 static_cast<int64_t>(first) * kCodeBytes<kDType>;
 #pragma unroll
-    for (int i = 0; i < kStageGroups * kCodeBytes<dtype>; i += kWarpSize * 16) {
+    for (int i = 0; i < kStageGroups * kCodeBytes<kDType>; i += kWarpSize * 16) {
       const int at = i + lane * 16;
-      if (at < count * kCodeBytes<dtype>) {
+      if (at < count * kCodeBytes<kDType>) {
         copies.template copy<16>(&to.codes[warp][at], codes + at, true);
       }
     }
@@ -168,9 +196,11 @@ __device__ __forceinline__ void load_codes(const unsigned char* codes, int first
 }
 
 // `count` groups of a stage from group `first` on join the sums.
-template <DType dtype, int warps, int count>
-__device__ __forceinline__ void add_groups(const QuantisedStage<dtype, warps>& stage, int warp,
-                                           int first, int tiles, bool alone, TileSums& sums) {
+template <class Shape, int count>
+__device__ __forceinline__ void add_groups(const typename Shape::Stage& stage, int first, int tiles,
+                                           bool alone, typename Shape::Sums& sums) {
+  constexpr DType dtype = Shape::kDType;
+  const int warp = static_cast<int>(threadIdx.y);
   const int lane = static_cast<int>(threadIdx.x), g = lane / 4, q = lane % 4;
   uint32_t a[count][4];
   load_codes<dtype, count>(stage.codes[warp], first, alone, a);
@@ -181,7 +211,7 @@ __device__ __forceinline__ void add_groups(const QuantisedStage<dtype, warps>& s
     scale[i][1] = half_to_float(load_shared(&stage.scales[warp][first + i][g + 8]));
   }
 #pragma unroll
-  for (int t = 0; t < kRowTiles; ++t) {
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
     if (t >= tiles) break;
     const unsigned char* codes =
         stage.rows + (t * 8 + g) * kStageRowBytes + first * kGroupBytes + q * 8;
@@ -212,12 +242,13 @@ __device__ __forceinline__ void add_groups(const QuantisedStage<dtype, warps>& s
 }
 
 // Sums [t][e] of this lane are of row 8 t + 2 q + e % 2 and output g + 8 (e / 2) of the warp's
-// panel, lane = 4 g + q. The rows' addresses are in stages.row, behind a barrier. Ends with one.
-template <DType dtype, int warps, bool aligned>
+// panel, lane = 4 g + q. The rows' addresses are in shared.row, behind a barrier. Ends with one.
+template <class Shape, bool aligned>
 __device__ __forceinline__ void multiply_tile(const QuantisedTile& a,
-                                              QuantisedStages<dtype, warps>& stages,
-                                              TileSums& sums) {
-  constexpr int kBuffers = kStages<dtype>;
+                                              QuantisedStages<Shape::kDType, Shape::kWarps>& shared,
+                                              typename Shape::Sums& sums) {
+  constexpr int kBuffers = Shape::kStages;
+  typename Shape::Stage* stages = shared.stages(Shape{});
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const int tiles = (a.num_rows + 7) / 8, end = (a.groups + kStageGroups - 1) / kStageGroups;
   AsyncCopies copies;
@@ -227,15 +258,15 @@ __device__ __forceinline__ void multiply_tile(const QuantisedTile& a,
   };
   const auto fetch = [&](int s, int buffer) {
     if (s < end) {
-      StageCopies<dtype, warps, aligned> stage{copies, stages.stage[buffer], lane, warp,
-                                               warp * kWarpSize + lane};
+      StageCopies<Shape, aligned> stage{copies, stages[buffer], lane, warp,
+                                        warp * kWarpSize + lane};
       stage.weights(a, s * kStageGroups, groups_of(s));
-      stage.rows(a, stages.row, s * kStageGroups, groups_of(s));
+      stage.rows(a, shared.row, s * kStageGroups, groups_of(s));
     }
     copies.close_batch();
   };
 #pragma unroll
-  for (int t = 0; t < kRowTiles; ++t) {
+  for (int t = 0; t < Shape::kRowTiles; ++t) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) sums[t][e] = 0;
   }
@@ -246,16 +277,16 @@ __device__ __forceinline__ void multiply_tile(const QuantisedTile& a,
     __syncthreads();
     fetch(s + kBuffers - 1, free_buffer);
     free_buffer = buffer;
-    const auto& stage = stages.stage[buffer];
+    const auto& stage = stages[buffer];
     buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
     if (a.panel == nullptr) continue;
     const int count = groups_of(s);
     if (count == kStageGroups) {
-      add_groups<dtype, warps, kStageGroups>(stage, warp, 0, tiles, false, sums);
+      add_groups<Shape, kStageGroups>(stage, 0, tiles, false, sums);
     } else {
       for (int i = 0; i < count; ++i) {
         const bool alone = i + 1 == count && count % 2 == 1;
-        add_groups<dtype, warps, 1>(stage, warp, i, tiles, alone, sums);
+        add_groups<Shape, 1>(stage, i, tiles, alone, sums);
       }
     }
   }
