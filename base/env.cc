@@ -28,6 +28,7 @@ constexpr std::array kVariables = {
     EnvVariable{"COLIBRI_SIM_DEVICES", "0 to 64", "1", "simulated device: how many there are",
                 true},
     EnvVariable{"COLIBRI_SIM_MEMORY", "bytes", "8 GiB", "simulated device: bytes of each", true},
+    EnvVariable{"COLIBRI_SIM_NCCL", "0, 1", "1", "simulated device: 0: no NCCL is found", true},
     EnvVariable{"COLIBRI_SIM_NCCL_FAULT", "rank=R,op=N,kind=K", "none",
                 "simulated device: an injected fault of its NCCL", true},
     EnvVariable{"COLIBRI_SIM_PEERS", "0, 1", "1", "simulated device: 0: no peer access", true},

@@ -3,22 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/rank_list.h"
 #include "transport/control.h"
 
 namespace colibri {
 namespace {
 
 constexpr size_t kMessageBytes = sizeof(ControlHeader) + sizeof(WorkDoneBody);
-
-// "rank 2", "ranks 1, 2 and 5".
-std::string rank_list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
-}
 
 // " (made the results of layer 4)".
 std::string where(int32_t layer, WorkStage stage) {

@@ -16,6 +16,10 @@ struct ChosenDevice {
   // This rank's CPUs near its GPU; empty: nothing is known, or --bind inherit.
   std::vector<int> near_cpus = {};
   int numa_node = -1;  // of the GPU; -1: nothing is known
+  // Rows travel over NCCL; the same on every rank.
+  bool over_nccl = false;
+  // Ranks for whose sake they do not although --transport auto would have it so.
+  std::vector<int> ranks_without_nccl = {};
 
   bool is_cuda() const { return backend != nullptr; }
 };

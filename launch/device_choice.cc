@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/rank_list.h"
 #include "topology/machine.h"
 #include "transport/collectives.h"
 
@@ -20,6 +21,7 @@ using nlohmann::json;
 struct Report {
   std::optional<ErrorInfo> error;
   std::string backend = "cpu";  // or "cuda", "simulated"
+  bool has_nccl = false;        // known where rows may travel over it
   RankGpus seen;
 };
 
@@ -58,6 +60,7 @@ json to_json(const Report& report) {
   json gpus = json::array();
   for (const GpuInfo& gpu : report.seen.gpus) gpus.push_back(to_json(gpu));
   return {{"backend", report.backend},
+          {"nccl", report.has_nccl},
           {"node", report.seen.node},
           {"local_rank", report.seen.local_rank},
           {"wanted", report.seen.wanted_ordinal},
@@ -71,6 +74,7 @@ Report report_from(const json& text, int rank) {
     return report;
   }
   report.backend = text.at("backend");
+  report.has_nccl = text.at("nccl");
   report.seen.rank = rank;
   report.seen.node = text.at("node");
   report.seen.local_rank = text.at("local_rank");
@@ -79,14 +83,16 @@ Report report_from(const json& text, int rank) {
   return report;
 }
 
-// What rank 0 tells all: an error, or each rank's GPU (none of them: the CPU).
+// What rank 0 tells all: an error, or each rank's GPU (none of them: the CPU) and their link.
 struct Decision {
   std::optional<ErrorInfo> error;
   struct Rank {
     std::string node;
     GpuInfo gpu;
   };
-  std::vector<Rank> ranks;
+  std::vector<Rank> ranks = {};
+  bool over_nccl = false;
+  std::vector<int> ranks_without_nccl = {};
 };
 
 json to_json(const Decision& decision) {
@@ -95,7 +101,9 @@ json to_json(const Decision& decision) {
   for (const auto& rank : decision.ranks) {
     ranks.push_back({{"node", rank.node}, {"gpu", to_json(rank.gpu)}});
   }
-  return {{"ranks", std::move(ranks)}};
+  return {{"ranks", std::move(ranks)},
+          {"over_nccl", decision.over_nccl},
+          {"without_nccl", decision.ranks_without_nccl}};
 }
 
 Decision decision_from(const json& text) {
@@ -107,6 +115,8 @@ Decision decision_from(const json& text) {
   for (const json& rank : text.at("ranks")) {
     decision.ranks.push_back({rank.at("node"), gpu_from(rank.at("gpu"))});
   }
+  decision.over_nccl = text.at("over_nccl");
+  decision.ranks_without_nccl = text.at("without_nccl").get<std::vector<int>>();
   return decision;
 }
 
@@ -137,6 +147,12 @@ struct Seen {
   Report report;
 };
 
+// Whether rows travel, and NCCL is one of the ways allowed. A rank alone sends none.
+bool may_use_nccl(const CommonOptions& options, int num_ranks) {
+  const bool is_allowed = options.transport == "nccl" || options.transport == "auto";
+  return is_allowed && (num_ranks > 1 || options.self_exchange);
+}
+
 Seen look(const CommonOptions& options, const RankContext& context, const DeviceSources& sources) {
   Seen seen;
   seen.report.seen.rank = context.rank;
@@ -151,16 +167,40 @@ Seen look(const CommonOptions& options, const RankContext& context, const Device
     GpuProbe probe = seen.backend->probe_gpus();
     require_gpu(probe);
     seen.report.seen.gpus = std::move(probe.gpus);
+    const bool asks = options.transport == "nccl" || may_use_nccl(options, context.size);
+    seen.report.has_nccl = asks && seen.backend->has_nccl();
   } catch (const Error& error) {
     seen.report.error = ErrorInfo{error.kind(), error.what()};
   }
   return seen;
 }
 
-Decision decide(const std::vector<Report>& reports, bool allow_mixed) {
+// NCCL is opened where a rank runs: one machine may have it and another not, and an exchange wants
+// it everywhere.
+void decide_link(const std::vector<Report>& reports, const CommonOptions& options,
+                 Decision& decision) {
+  std::vector<int> without;
+  for (const Report& report : reports) {
+    if (!report.has_nccl) without.push_back(report.seen.rank);
+  }
+  if (options.transport == "nccl" && !without.empty()) {
+    decision.error = ErrorInfo{
+        ErrorKind::kUnsupported,
+        "--transport nccl: " + rank_list(without) + (without.size() == 1 ? " has" : " have") +
+            " no NCCL: no libnccl.so.2 is found there, or libcolibri_cuda.so was built "
+            "where nccl.h was not (cmake -DCOLIBRI_NCCL_ROOT=...); install it, or use "
+            "--transport mpi"};
+    return;
+  }
+  if (!may_use_nccl(options, static_cast<int>(reports.size()))) return;
+  decision.over_nccl = without.empty();
+  decision.ranks_without_nccl = std::move(without);
+}
+
+Decision decide(const std::vector<Report>& reports, const CommonOptions& options) {
   Decision decision;
   for (const Report& report : reports) {
-    if (report.error) return {.error = report.error, .ranks = {}};
+    if (report.error) return {.error = report.error};
   }
   std::vector<RankGpus> ranks;
   for (const Report& report : reports) {
@@ -168,17 +208,17 @@ Decision decide(const std::vector<Report>& reports, bool allow_mixed) {
       return {.error = ErrorInfo{ErrorKind::kInput,
                                  "rank 0 computes on '" + reports[0].backend + "', rank " +
                                      std::to_string(report.seen.rank) + " on '" + report.backend +
-                                     "'; want --device alike on all ranks"},
-              .ranks = {}};
+                                     "'; want --device alike on all ranks"}};
     }
     ranks.push_back(report.seen);
   }
   if (reports[0].backend == "cpu") return decision;
   try {
-    const std::vector<int> chosen = choose_gpus(ranks, allow_mixed);
+    const std::vector<int> chosen = choose_gpus(ranks, options.allow_mixed_gpus);
     for (size_t i = 0; i < ranks.size(); ++i) {
       decision.ranks.push_back({ranks[i].node, ranks[i].gpus[static_cast<size_t>(chosen[i])]});
     }
+    decide_link(reports, options, decision);
   } catch (const Error& error) {
     decision.error = ErrorInfo{error.kind(), error.what()};
   }
@@ -190,7 +230,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 
 Decision agree_on(const Report& mine, const CommonOptions& options, RankContext& context) {
-  if (context.transport == nullptr) return decide({mine}, options.allow_mixed_gpus);
+  if (context.transport == nullptr) return decide({mine}, options);
   const std::string what = "choosing devices";
   const int64_t timeout_ms = int64_t{options.start_timeout_s} * 1000;
   const Deadline deadline =
@@ -205,7 +245,7 @@ Decision agree_on(const Report& mine, const CommonOptions& options, RankContext&
       reports.push_back(
           parsed(bytes, [rank](const json& report) { return report_from(report, rank); }));
     }
-    answer = dumped(to_json(decide(reports, options.allow_mixed_gpus)));
+    answer = dumped(to_json(decide(reports, options)));
   }
   const auto decided = broadcast(*context.transport, bytes_of(answer), deadline, what);
   return parsed(decided, decision_from);
@@ -257,6 +297,8 @@ ChosenDevice choose_device(const CommonOptions& options, RankContext& context,
     check(decision.ranks.size() == static_cast<size_t>(context.size), "GPUs of ",
           decision.ranks.size(), " ranks, want ", context.size);
     chosen.backend = seen.backend;
+    chosen.over_nccl = decision.over_nccl;
+    chosen.ranks_without_nccl = decision.ranks_without_nccl;
     for (const auto& rank : decision.ranks) chosen.gpu_of_rank.push_back(rank.gpu);
     chosen.gpu = chosen.gpu_of_rank[static_cast<size_t>(context.rank)];
     if (options.bind == "own") place_near(decision, context, chosen);
@@ -267,8 +309,14 @@ ChosenDevice choose_device(const CommonOptions& options, RankContext& context,
 }
 
 ChosenDevice choose_device(const CommonOptions& options, RankContext& context) {
-  return choose_device(options, context,
-                       {[]() -> const CudaBackend& { return open_cuda_backend(); }, hostname()});
+  ChosenDevice chosen = choose_device(
+      options, context, {[]() -> const CudaBackend& { return open_cuda_backend(); }, hostname()});
+  const std::vector<int>& without = chosen.ranks_without_nccl;
+  if (context.is_root() && !without.empty()) {
+    context.log->warn("{} without NCCL: rows travel through host memory (--transport mpi)",
+                      rank_list(without));
+  }
+  return chosen;
 }
 
 }  // namespace colibri

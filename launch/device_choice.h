@@ -21,8 +21,9 @@ DeviceRequest parse_device(const std::string& text);
 
 // Called by all ranks together, also for the CPU: one message there and back a rank. Opens
 // libcolibri_cuda.so only where --device asks for it; reads no GPU memory. Throws one and the same
-// AgreedError everywhere: those of open_cuda_backend, require_gpu and choose_gpus, and kInput
-// naming two ranks when not all ask for the same backend.
+// AgreedError everywhere: those of open_cuda_backend, require_gpu and choose_gpus, kInput naming
+// two ranks when not all ask for the same backend, and kUnsupported naming the ranks without NCCL
+// where --transport nccl wants it. With --transport auto rank 0 says who lacks it.
 ChosenDevice choose_device(const CommonOptions& options, RankContext& context);
 
 // The same with another way to open the backend and to name this machine, for tests.

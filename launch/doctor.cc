@@ -49,7 +49,7 @@ void answer_pings(Transport& transport, std::vector<char>& buffer, const Deadlin
 int finish_pings(const RunConfig& config, RankContext& context, const Deadline& deadline) {
   barrier(*context.transport, deadline, "the end of the pings");
   if (!context.device.is_cuda()) return 0;
-  if (context.device.backend->has_nccl()) exchange_between_gpus(config.common, context);
+  if (context.device.over_nccl) exchange_between_gpus(config.common, context);
   barrier(*context.transport, deadline, "the end of the exchange between GPUs");
   return 0;
 }

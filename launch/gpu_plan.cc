@@ -12,14 +12,11 @@ constexpr int64_t kStretchBytes = 64 << 20;  // as worker/load_to_backend.cc has
 
 }  // namespace
 
-void check_gpu_plan(const CommonOptions& options, const ModelShape& shape,
-                    const Placement& placement, const MemoryPlanOptions& sizes,
-                    RankContext& context) {
+void check_gpu_plan(const ModelShape& shape, const Placement& placement,
+                    const MemoryPlanOptions& sizes, RankContext& context) {
   const ChosenDevice& device = context.device;
   GpuPlanOptions plan_options{.base = sizes};
-  const bool uses_nccl = options.transport != "mpi" && options.transport != "local" &&
-                         context.size > 1 && device.backend->has_nccl();
-  if (uses_nccl) plan_options.nccl_bytes = nccl_buffer_bytes(context.size);
+  if (device.over_nccl) plan_options.nccl_bytes = nccl_buffer_bytes(context.size);
   std::vector<GpuNeed> plan = plan_gpu_memory(shape, placement, plan_options);
   // Two pinned stretches, read and copied in turn; each holds the largest matrix.
   for (GpuNeed& need : plan) need.staging_bytes = 2 * kStretchBytes;

@@ -144,7 +144,7 @@ void ModelSession::check_memory_plan() const {
   options.coordinator_workspace_bytes =
       attention_workspace_bytes(checkpoint_->config(), max_step_tokens());
   if (context_.device.is_cuda()) {
-    return check_gpu_plan(options_, shape_, *placement_, options, context_);
+    return check_gpu_plan(shape_, *placement_, options, context_);
   }
   const bool one_node = context_.num_local_ranks == context_.size;
   if (!one_node) return;

@@ -23,25 +23,6 @@ std::unique_ptr<Ops> make_ops(const BackendHooks& hooks, const ChosenDevice& cho
   return chosen.is_cuda() ? chosen.backend->make_ops(device, dense) : make_cpu_ops(isa);
 }
 
-// Whether rows travel over NCCL.
-bool wants_nccl(const CommonOptions& options, const RankContext& context) {
-  const ChosenDevice& chosen = context.device;
-  if (options.transport == "nccl") {
-    if (!chosen.is_cuda()) {
-      fail(ErrorKind::kUnsupported,
-           "--transport nccl sends rows between GPUs; want --device cuda, or --transport mpi");
-    }
-    if (!chosen.backend->has_nccl()) {
-      fail(ErrorKind::kUnsupported,
-           "--transport nccl: no libnccl.so.2 is found here, or libcolibri_cuda.so was built where "
-           "nccl.h was not (cmake -DCOLIBRI_NCCL_ROOT=...); install it, or use --transport mpi");
-    }
-    return context.size > 1;
-  }
-  return options.transport == "auto" && context.size > 1 && chosen.is_cuda() &&
-         chosen.backend->has_nccl();
-}
-
 std::unique_ptr<DeviceLink> make_nccl_link(const CommonOptions& options, RankContext& context,
                                            Device& device) {
   Transport& host = *context.transport;
@@ -62,6 +43,10 @@ std::string SessionBackend::text() const {
 SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
                                     RankContext& context, ThreadPool& pool,
                                     std::span<const DenseShape> dense) {
+  if (options.transport == "nccl" && !context.device.is_cuda()) {
+    fail(ErrorKind::kUnsupported,
+         "--transport nccl sends rows between GPUs; want --device cuda, or --transport mpi");
+  }
   SessionBackend made;
   made.device = make_device(hooks, context.device, pool);
   made.stream = made.device->make_stream();
@@ -70,7 +55,7 @@ SessionBackend make_session_backend(const CommonOptions& options, const BackendH
   made.fixed_capacity = hooks.fixed_capacity;
   if (hooks.make_link) {
     if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);
-  } else if (wants_nccl(options, context)) {
+  } else if (context.device.over_nccl) {
     made.link = make_nccl_link(options, context, *made.device);
     made.fixed_capacity.max_tokens = kMaxFixedTokens;
   }

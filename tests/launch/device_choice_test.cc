@@ -26,10 +26,20 @@ GpuProbe probe_of(int num_gpus, int last_minor = 0) {
   return probe;
 }
 
-CudaBackend backend_of(GpuProbe (*probe)()) { return {.kind = "made up", .probe_gpus = probe}; }
+CudaBackend backend_of(GpuProbe (*probe)()) {
+  return {.kind = "made up", .probe_gpus = probe, .has_nccl = [] { return true; }};
+}
 
 const CudaBackend& four_gpus() {
   static const CudaBackend backend = backend_of([] { return probe_of(4); });
+  return backend;
+}
+const CudaBackend& four_gpus_without_nccl() {
+  static const CudaBackend backend = [] {
+    CudaBackend made = four_gpus();
+    made.has_nccl = [] { return false; };
+    return made;
+  }();
   return backend;
 }
 const CudaBackend& two_unequal_gpus() {
@@ -52,7 +62,7 @@ using Backends = std::vector<const CudaBackend& (*)()>;
 
 // A thread for each rank, rank r given devices[r] and backends[r] (or the last).
 std::vector<Outcome> choose(const std::vector<std::string>& devices, const Backends& backends,
-                            bool allow_mixed = false) {
+                            const CommonOptions& more = {}) {
   const size_t size = devices.size();
   LocalFabric fabric(static_cast<int>(size));
   std::vector<Outcome> outcomes(size);
@@ -64,9 +74,8 @@ std::vector<Outcome> choose(const std::vector<std::string>& devices, const Backe
                         .num_local_ranks = static_cast<int>(size),
                         .transport = size == 1 ? nullptr : transport.get(),
                         .log = {}};
-    CommonOptions options;
+    CommonOptions options = more;
     options.device = devices[rank];
-    options.allow_mixed_gpus = allow_mixed;
     options.start_timeout_s = 5;
     try {
       outcomes[rank].chosen = choose_device(
@@ -142,9 +151,11 @@ TEST(DeviceChoiceTest, MoreRanksThanGpusAreRefusedByAll) {
 }
 
 TEST(DeviceChoiceTest, UnequalGpusWantAFlag) {
+  CommonOptions mixed;
+  mixed.allow_mixed_gpus = true;
   expect_refused(choose({"cuda", "cuda"}, {two_unequal_gpus}), ErrorKind::kEnvironment,
                  "--allow-mixed-gpus");
-  EXPECT_EQ(choose({"cuda", "cuda"}, {two_unequal_gpus}, true)[1].error, "");
+  EXPECT_EQ(choose({"cuda", "cuda"}, {two_unequal_gpus}, mixed)[1].error, "");
 }
 
 TEST(DeviceChoiceTest, OneRankWithoutADriverIsToldByAll) {
@@ -155,6 +166,56 @@ TEST(DeviceChoiceTest, OneRankWithoutADriverIsToldByAll) {
 TEST(DeviceChoiceTest, RankOnAnotherBackendIsNamedByAll) {
   expect_refused(choose({"cuda", "cpu"}, {four_gpus}), ErrorKind::kInput,
                  "rank 0 computes on 'made up', rank 1 on 'cpu'");
+}
+
+CommonOptions over(const std::string& transport, bool self_exchange = false) {
+  CommonOptions options;
+  options.transport = transport;
+  options.self_exchange = self_exchange;
+  return options;
+}
+
+TEST(DeviceChoiceTest, RowsTravelOverNcclWhereEveryRankHasIt) {
+  for (const char* transport : {"auto", "nccl"}) {
+    for (const Outcome& outcome : choose({"cuda", "cuda"}, {four_gpus}, over(transport))) {
+      EXPECT_EQ(outcome.error, "");
+      EXPECT_TRUE(outcome.chosen.over_nccl) << transport;
+      EXPECT_TRUE(outcome.chosen.ranks_without_nccl.empty());
+    }
+  }
+}
+
+TEST(DeviceChoiceTest, OneRankWithoutNcclSendsAllRowsThroughTheHost) {
+  const auto outcomes = choose({"cuda", "cuda", "cuda"},
+                               {four_gpus, four_gpus_without_nccl, four_gpus}, over("auto"));
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.error, "");
+    EXPECT_FALSE(outcome.chosen.over_nccl);
+    EXPECT_EQ(outcome.chosen.ranks_without_nccl, std::vector<int>{1});
+  }
+}
+
+TEST(DeviceChoiceTest, RanksWithoutTheNcclThatIsAskedForAreNamedByAll) {
+  expect_refused(
+      choose({"cuda", "cuda", "cuda"}, {four_gpus, four_gpus_without_nccl}, over("nccl")),
+      ErrorKind::kUnsupported, "ranks 1 and 2 have no NCCL");
+  expect_refused(choose({"cuda"}, {four_gpus_without_nccl}, over("nccl")), ErrorKind::kUnsupported,
+                 "rank 0 has no NCCL");
+}
+
+TEST(DeviceChoiceTest, NcclIsNotLookedForWhereNoRowsTravelOverIt) {
+  static CudaBackend asking = four_gpus();
+  asking.has_nccl = []() -> bool { fail(ErrorKind::kInternal, "looked for"); };
+  const auto backend = []() -> const CudaBackend& { return asking; };
+  for (const char* transport : {"mpi", "local"}) {
+    EXPECT_EQ(choose({"cuda", "cuda"}, {backend}, over(transport))[0].error, "") << transport;
+  }
+  EXPECT_EQ(choose({"cuda"}, {backend}, over("auto"))[0].error, "");
+}
+
+TEST(DeviceChoiceTest, RankAloneUsesNcclToReachItself) {
+  EXPECT_FALSE(choose({"cuda"}, {four_gpus}, over("nccl"))[0].chosen.over_nccl);
+  EXPECT_TRUE(choose({"cuda"}, {four_gpus}, over("nccl", true))[0].chosen.over_nccl);
 }
 
 TEST(DeviceChoiceTest, OneGpuForSeveralRanksIsWrongUsage) {

@@ -215,6 +215,29 @@ TEST(GpuStartTest, UnequalGpusAreBothNamed) {
   expect_refused(command, {"rank 0", "9.0", "rank 1", "8.0", "--allow-mixed-gpus"}, environment);
 }
 
+// Two ranks, the second on a machine without NCCL.
+CommandResult run_beside_a_rank_without_nccl(const std::string& transport) {
+  const Words rank = one_token({"--device", "cuda", "--transport", transport});
+  Words command = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "1"};
+  command = joined(command, joined(rank, {":", "-n", "1", "-x", "COLIBRI_SIM_NCCL=0"}));
+  return run_command(joined(command, rank), 60, gpu_environment(kMpiAsRoot));
+}
+
+TEST(GpuStartTest, RankWithoutNcclIsNamedAndRowsGoThroughTheHost) {
+  const CommandResult result = run_beside_a_rank_without_nccl("auto");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("rank 1 without NCCL: rows travel through host memory"),
+            std::string::npos)
+      << result.err;
+}
+
+TEST(GpuStartTest, RankWithoutTheNcclThatIsAskedForIsNamed) {
+  const CommandResult result = run_beside_a_rank_without_nccl("nccl");
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_NE(result.err.find("--transport nccl: rank 1 has no NCCL"), std::string::npos)
+      << result.err;
+}
+
 TEST(GpuStartTest, PlanWithTheBuffersOfNcclIsHeldAgainstTheGpu) {
   expect_refused(one_token(on_gpus({.ranks = 2})),
                  {"not enough memory on rank ", "nccl 342 MB", "of 300 MB"},

@@ -8,6 +8,7 @@
 
 #include "nccl.h"
 #include "nccl_handle.h"
+#include "settings.h"
 #include "simulated_nccl.h"
 
 using colibri_sim::Bootstrap;
@@ -141,6 +142,7 @@ ncclResult_t ncclMemFree(void* memory) {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return ncclInvalidArgument;
+  if (!colibri_sim::settings().has_nccl) return ncclSystemError;
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }

@@ -74,6 +74,7 @@ Settings read() {
   s.finds_races = number_of("COLIBRI_SIM_RACES", 1) != 0;
   s.counts = number_of("COLIBRI_SIM_COUNTERS", 1) != 0;
   s.has_peer_access = number_of("COLIBRI_SIM_PEERS", 1) != 0;
+  s.has_nccl = number_of("COLIBRI_SIM_NCCL", 1) != 0;
   for (int i = 0; i < s.num_devices; ++i) s.visible.push_back(i);
   if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) return s;
   s.visible.clear();

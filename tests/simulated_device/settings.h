@@ -26,6 +26,7 @@ struct Settings {
   bool finds_races = true;
   bool counts = true;
   bool has_peer_access = true;
+  bool has_nccl = true;
 };
 
 // Aborts with a message on stderr when a variable cannot be read.
