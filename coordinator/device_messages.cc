@@ -22,17 +22,21 @@ DeviceMessages::DeviceMessages(const Backend& backend, DeviceLink& link, const L
       stream_(backend.device->make_stream()),
       packed_(backend.device->make_event()),
       arrived_(backend.device->make_event()),
+      own_rows_arrived_(backend.device->make_event()),
+      own_results_made_(backend.device->make_event()),
       places_(*backend.device, table_size(link, limits)),
       block_begin_(*backend.device, table_size(link, limits)),
       max_results_(*backend.device, table_size(link, limits)),
       messages_(*backend.device, limits.message_bytes),
       results_(*backend.device,
                static_cast<size_t>(limits.num_results * limits.hidden_size) * sizeof(float)),
-      offset_(*backend.device, static_cast<size_t>(limits.num_choices) * sizeof(int64_t)) {}
+      offset_(*backend.device, static_cast<size_t>(limits.num_choices) * sizeof(int64_t)),
+      own_message_(*backend.device, limits.own_rows_travel ? messages_.size_bytes() : 0),
+      own_answer_(*backend.device, limits.own_rows_travel ? results_.size_bytes() : 0) {}
 
 // Where nothing travels the header still has its place: it is written for every rank.
 size_t DeviceMessages::place_bytes(int layer, int rank) const {
-  if (rank == link_.rank()) return 0;
+  if (stays_here(rank)) return 0;
   const MessagePlace& place = places_.host.as<MessagePlace>()[at(layer, rank)];
   return row_message_layout(place.max_rows, place.max_pairs,
                             token_row_bytes(limits_.row_dtype, limits_.hidden_size))
@@ -91,25 +95,53 @@ void DeviceMessages::pack(const RowHeader& header, const TokenRows& tokens, int6
                            .places = places_.memory.as<MessagePlace>() + at(header.layer, 0),
                            .messages = messages_.data(),
                            .num_ranks = num_ranks_,
-                           .skip_rank = link_.rank(),
+                           .skip_rank = limits_.own_rows_travel ? -1 : link_.rank(),
                            .max_rows = num_tokens},
                           stream);
   backend_.device->record(*packed_, stream);
 }
 
+DeviceSend DeviceMessages::send_to(int layer, int rank) const {
+  const MessagePlace& place = places_.host.as<MessagePlace>()[at(layer, rank)];
+  return {rank, messages_.as<char>() + place.offset_bytes, message_bytes(layer, rank)};
+}
+
+DeviceRecv DeviceMessages::results_from(int layer, int rank) {
+  return {rank, results_.as<float>() + block_begin_.host.as<int64_t>()[at(layer, rank)],
+          result_bytes(layer, rank)};
+}
+
+// A message to oneself is received in the group that sends it.
 void DeviceMessages::post(int layer) {
   std::vector<DeviceSend> sends;
-  std::vector<DeviceRecv> recvs;
+  std::vector<DeviceRecv> own, recvs;
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank == link_.rank()) continue;
-    const MessagePlace& place = places_.host.as<MessagePlace>()[at(layer, rank)];
-    sends.push_back({rank, messages_.as<char>() + place.offset_bytes, message_bytes(layer, rank)});
-    recvs.push_back({rank, results_.as<float>() + block_begin_.host.as<int64_t>()[at(layer, rank)],
-                     result_bytes(layer, rank)});
+    if (stays_here(rank)) continue;
+    sends.push_back(send_to(layer, rank));
+    if (rank == link_.rank()) {
+      own.push_back({rank, own_message_.data(), sends.back().bytes});
+    } else {
+      recvs.push_back(results_from(layer, rank));
+    }
   }
   backend_.device->wait(*stream_, *packed_);
-  link_.post(sends, {}, *stream_);
-  link_.post({}, recvs, *stream_);
+  link_.post(sends, own, *stream_);
+  if (limits_.own_rows_travel) backend_.device->record(*own_rows_arrived_, *stream_);
+  if (!recvs.empty()) link_.post({}, recvs, *stream_);
+  backend_.device->record(*arrived_, *stream_);
+}
+
+const void* DeviceMessages::receive_own_rows(Stream& stream) {
+  backend_.device->wait(stream, *own_rows_arrived_);
+  return own_message_.data();
+}
+
+void DeviceMessages::post_own_results(int layer, Stream& stream) {
+  const DeviceRecv recv = results_from(layer, link_.rank());
+  const DeviceSend send{link_.rank(), own_answer_.data(), recv.bytes};
+  backend_.device->record(*own_results_made_, stream);
+  backend_.device->wait(*stream_, *own_results_made_);
+  link_.post({&send, 1}, {&recv, 1}, *stream_);
   backend_.device->record(*arrived_, *stream_);
 }
 
@@ -133,6 +165,7 @@ LocatedResults DeviceMessages::locate(int layer, int64_t num_tokens, int64_t top
 }
 
 float* DeviceMessages::own_results(int layer) {
+  if (limits_.own_rows_travel) return own_answer_.as<float>();
   return results_.as<float>() + block_begin_.host.as<int64_t>()[at(layer, link_.rank())];
 }
 

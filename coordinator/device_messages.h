@@ -30,12 +30,13 @@ class DeviceMessages {
     size_t message_bytes = 0;  // of all ranks in one layer
     int64_t num_results = 0;   // likewise
     int64_t num_choices = 0;   // T * K
+    // Rows of this rank are sent to itself as to any other; else they take no message.
+    bool own_rows_travel = false;
   };
   DeviceMessages(const Backend& backend, DeviceLink& link, const Limits& limits);
 
-  // Fixes the rooms [R] of a layer; this rank's own takes no message. Fails with kInternal when
-  // they are more than was planned. Takes effect with upload(), after which the host may go on
-  // only once the stream is past it.
+  // Fixes the rooms [R] of a layer. Fails with kInternal when they are more than was planned. Takes
+  // effect with upload(), after which the host may go on only once the stream is past it.
   void set_rooms(int layer, std::span<const RankRoom> rooms);
   void upload(int layer, int num_layers, Stream& stream);
 
@@ -44,13 +45,19 @@ class DeviceMessages {
             const PlanOnDevice& plan, Stream& stream);
   // Sends them and receives the results, on a stream of its own: other work goes on meanwhile.
   void post(int layer);
+  // Between post() and receive(), where own rows travel: work enqueued on `stream` from now on sees
+  // this rank's own message, which is returned; and what it wrote to own_results() goes back.
+  const void* receive_own_rows(Stream& stream);
+  void post_own_results(int layer, Stream& stream);
   // Work enqueued on `stream` from now on sees the results of the last post.
   void receive(Stream& stream);
   // Where result of each choice lies, to offset [T, K] of int64.
   LocatedResults locate(int layer, int64_t num_tokens, int64_t top_k, PlanOnDevice& plan,
                         Stream& stream);
 
-  // Of this rank's own rows: first result.
+  // Whether rows of a rank take no message.
+  bool stays_here(int rank) const { return rank == link_.rank() && !limits_.own_rows_travel; }
+  // Where the results of this rank's own rows are to be written.
   float* own_results(int layer);
   // Bytes of a rank's message in a layer, and of its results.
   size_t message_bytes(int layer, int rank) const;
@@ -68,6 +75,8 @@ class DeviceMessages {
   template <class T>
   void upload_rows(Table<T>& table, int layer, int num_layers, Stream& stream);
   size_t place_bytes(int layer, int rank) const;
+  DeviceSend send_to(int layer, int rank) const;
+  DeviceRecv results_from(int layer, int rank);
   size_t at(int layer, int rank) const {
     return static_cast<size_t>(layer) * static_cast<size_t>(num_ranks_) + static_cast<size_t>(rank);
   }
@@ -78,10 +87,12 @@ class DeviceMessages {
   int num_ranks_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> packed_, arrived_;
+  std::unique_ptr<Event> own_rows_arrived_, own_results_made_;  // where own rows travel
   Table<MessagePlace> places_;
   Table<int64_t> block_begin_;  // in floats
   Table<int32_t> max_results_;
   Buffer messages_, results_, offset_;
+  Buffer own_message_, own_answer_;  // where own rows travel
 };
 
 }  // namespace colibri

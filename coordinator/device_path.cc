@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "coordinator/chosen_routes.h"
 #include "coordinator/device_messages.h"
 #include "coordinator/plan_on_device.h"
 #include "coordinator/return_capacity.h"
@@ -36,7 +37,9 @@ class DevicePath : public ExpertPath {
   int own_rank() const { return parts_.link->rank(); }
   bool is_moe(int layer) const { return parts_.config->layer_is_moe[static_cast<size_t>(layer)]; }
   size_t num_choices() const { return static_cast<size_t>(num_tokens_ * top_k_); }
+  bool has_own(int layer) const { return !parts_.placement->experts_of(layer, own_rank()).empty(); }
   RankRoom counted(int layer, int rank) const;
+  RankRoom fixed_room(int layer, int rank) const;
   void announce(const std::vector<std::byte>& message, int rank);
   void begin_fixed_step(Stream& stream);
   void fetch(int first_layer, int num_layers, Stream& stream);
@@ -46,6 +49,7 @@ class DevicePath : public ExpertPath {
   void observe_capacity(int layer);
   void count_messages(int layer);
   void count_rows(int layer);
+  DeviceRows own_rows(const RankRoom& room, Stream& stream);
   RowHeader header() const;
   std::string what() const;
 
@@ -56,9 +60,10 @@ class DevicePath : public ExpertPath {
   PlanOnDevice plan_;
   DeviceMessages messages_;
   StagingBuffer host_counts_, host_ids_, host_weights_;  // of all layers of a step
-  std::vector<RankRoom> rooms_;  // [R] of this layer; of fixed size, our own is that of all layers
-  std::vector<std::vector<std::byte>> announcements_;  // [R] as they are being sent
+  std::vector<RankRoom> rooms_;                          // [R] of the layer that was laid out last
+  std::vector<std::vector<std::byte>> announcements_;    // [R] as they are being sent
   std::vector<Pending> pending_;
+  ChosenRoutes routes_;
   WorkerProgress progress_;
   ReturnCapacity capacity_;
   const Batch* batch_ = nullptr;  // of this step, without padding
@@ -98,7 +103,8 @@ DeviceMessages::Limits limits_of(const DevicePathParts& parts, int64_t max_rows)
           .message_bytes = std::max(exact, static_cast<size_t>(ranks) *
                                                fixed_message_bytes(parts, parts.fixed.max_tokens)),
           .num_results = std::max(pairs, fixed_pairs),
-          .num_choices = pairs};
+          .num_choices = pairs,
+          .own_rows_travel = parts.self_exchange};
 }
 
 size_t step_choices(const DevicePathParts& parts) {
@@ -117,6 +123,7 @@ DevicePath::DevicePath(const DevicePathParts& parts)
       host_weights_(device_, step_choices(parts) * sizeof(float)),
       rooms_(static_cast<size_t>(num_ranks_)),
       announcements_(static_cast<size_t>(num_ranks_)),
+      routes_(parts.backend, *parts.config, parts.max_tokens, parts.routing),
       progress_(*parts.transport),
       capacity_(parts.config->num_layers, top_k_, parts.fixed.first_share),
       stats_(parts.config->num_layers, parts.config->num_experts, parts.config->top_k) {
@@ -144,21 +151,21 @@ void DevicePath::begin_step(const Batch& batch, const Batch& padded, Stream& str
   num_tokens_ = padded.num_tokens();
   is_fixed_ = !must_be_exact_ && num_tokens_ <= parts_.fixed.max_tokens;
   plan_.clear_flags(stream);
+  routes_.choose(batch, num_tokens_, stream);
   if (is_fixed_) begin_fixed_step(stream);
 }
 
 // The workers hear once of the whole step; nobody waits for a device before its end.
 void DevicePath::begin_fixed_step(Stream& stream) {
-  const auto tokens = static_cast<int32_t>(num_tokens_);
-  const auto pairs = static_cast<int32_t>(tokens * top_k_);
-  FixedStepBody body{
-      .step = step_, .num_tokens = tokens, .top_k = static_cast<int32_t>(top_k_), .capacity = {}};
+  FixedStepBody body{.step = step_,
+                     .num_tokens = static_cast<int32_t>(num_tokens_),
+                     .top_k = static_cast<int32_t>(top_k_),
+                     .capacity = {}};
   for (int layer = 0; layer < parts_.config->num_layers; ++layer) {
     if (!is_moe(layer)) continue;
-    const int32_t capacity = capacity_.of(layer, tokens);
-    body.capacity[layer] = capacity;
+    body.capacity[layer] = capacity_.of(layer, num_tokens_);
     for (int rank = 0; rank < num_ranks_; ++rank) {
-      rooms_[static_cast<size_t>(rank)] = {tokens, pairs, rank == own_rank() ? pairs : capacity};
+      rooms_[static_cast<size_t>(rank)] = fixed_room(layer, rank);
     }
     messages_.set_rooms(layer, rooms_);
     count_messages(layer);
@@ -189,6 +196,7 @@ void DevicePath::begin(const RoutedTokens& tokens, const Deadline& deadline, Str
   const int64_t before = tokens.layer * num_tokens_ * top_k_;
   all_ids_ = tokens.expert_ids - before;
   all_weights_ = tokens.weights - before;
+  routes_.put(tokens, stream);
   plan_.make(tokens, stream);
   if (!is_fixed_) {
     fetch(tokens.layer, 1, stream);
@@ -241,6 +249,14 @@ RankRoom DevicePath::counted(int layer, int rank) const {
   return {rows[1] - rows[0], pairs[1] - pairs[0], pairs[1] - pairs[0]};
 }
 
+// Whatever travels is bounded by the capacity; what stays here never runs out of room.
+RankRoom DevicePath::fixed_room(int layer, int rank) const {
+  if (rank == own_rank() && !has_own(layer)) return {};
+  const auto tokens = static_cast<int32_t>(num_tokens_);
+  const auto pairs = static_cast<int32_t>(tokens * top_k_);
+  return {tokens, pairs, messages_.stays_here(rank) ? pairs : capacity_.of(layer, tokens)};
+}
+
 // Every rank hears of every layer, so that both sides name every pair.
 void DevicePath::lay_out_exactly(Stream& stream) {
   pending_.clear();
@@ -265,7 +281,7 @@ void DevicePath::lay_out_exactly(Stream& stream) {
 // Bytes as they travel: of fixed size whether filled or not.
 void DevicePath::count_messages(int layer) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank == own_rank()) continue;
+    if (messages_.stays_here(rank)) continue;
     totals_.dispatch_bytes += messages_.message_bytes(layer, rank);
     totals_.combine_bytes += messages_.result_bytes(layer, rank);
     ++totals_.num_messages;
@@ -274,29 +290,43 @@ void DevicePath::count_messages(int layer) {
 
 void DevicePath::count_rows(int layer) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != own_rank())
-      totals_.num_rows += static_cast<uint64_t>(counted(layer, rank).max_rows);
+    if (messages_.stays_here(rank)) continue;
+    totals_.num_rows += static_cast<uint64_t>(counted(layer, rank).max_rows);
   }
 }
 
+// This rank's own rows: out of the plan, or out of the message that went to itself.
+DeviceRows DevicePath::own_rows(const RankRoom& room, Stream& stream) {
+  if (parts_.self_exchange) {
+    return rows_of({.data = messages_.receive_own_rows(stream),
+                    .max_rows = room.max_rows,
+                    .max_pairs = room.max_pairs,
+                    .row_dtype = parts_.row_dtype,
+                    .hidden_size = parts_.config->hidden_size});
+  }
+  return {.tokens = tokens_.rows,
+          .row_range = plan_.row_begin(tokens_.layer) + own_rank(),
+          .row_token = plan_.row_token(),
+          .pair_begin = plan_.pair_begin(),
+          .slot = plan_.slot(),
+          .max_rows = room.max_rows,
+          .max_pairs = room.max_pairs};
+}
+
 void DevicePath::run_local(Stream& stream) {
-  const bool has_own = !parts_.placement->experts_of(tokens_.layer, own_rank()).empty();
-  if (!has_own) return;
-  const RankRoom& room = rooms_[static_cast<size_t>(own_rank())];
-  if (room.max_pairs == 0) return;
-  check(parts_.local != nullptr, "rank ", own_rank(), " has rows but no experts");
-  parts_.local->run(DeviceRows{.layer = tokens_.layer,
-                               .tokens = tokens_.rows,
-                               .row_range = plan_.row_begin(tokens_.layer) + own_rank(),
-                               .row_token = plan_.row_token(),
-                               .pair_begin = plan_.pair_begin(),
-                               .slot = plan_.slot(),
-                               .max_rows = room.max_rows,
-                               .max_pairs = room.max_pairs,
-                               .max_results = room.max_results,
-                               .out = messages_.own_results(tokens_.layer),
-                               .flags = plan_.flags()},
-                    stream);
+  const int layer = tokens_.layer;
+  const RankRoom room =
+      is_fixed_ ? fixed_room(layer, own_rank()) : rooms_[static_cast<size_t>(own_rank())];
+  if (room.max_pairs > 0) {
+    check(parts_.local != nullptr, "rank ", own_rank(), " has rows but no experts");
+    DeviceRows rows = own_rows(room, stream);
+    rows.layer = layer;
+    rows.max_results = room.max_results;
+    rows.out = messages_.own_results(layer);
+    rows.flags = plan_.flags();
+    parts_.local->run(rows, stream);
+  }
+  if (parts_.self_exchange) messages_.post_own_results(layer, stream);
 }
 
 LocatedResults DevicePath::finish(const Deadline&, Stream& stream) {
@@ -307,7 +337,7 @@ LocatedResults DevicePath::finish(const Deadline&, Stream& stream) {
 void DevicePath::observe_capacity(int layer) {
   int32_t most = 0;
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != own_rank()) most = std::max(most, counted(layer, rank).max_pairs);
+    if (!messages_.stays_here(rank)) most = std::max(most, counted(layer, rank).max_pairs);
   }
   capacity_.observe(layer, num_tokens_, most);
 }

@@ -9,6 +9,7 @@
 #include "coordinator/expert_path.h"
 #include "coordinator/return_capacity.h"
 #include "coordinator/route_observer.h"
+#include "coordinator/route_override.h"
 #include "kernels/backend.h"
 #include "model/config.h"
 #include "topology/placement.h"
@@ -26,9 +27,14 @@ struct DevicePathParts {
   Transport* transport = nullptr;     // for counts
   DeviceExperts* local = nullptr;     // null: this rank holds no expert
   RouteObserver* observer = nullptr;  // may be null
-  DType row_dtype = DType::kF32;      // of the rows that the experts take
-  int64_t max_tokens = 0;             // largest T of a step
-  FixedCapacity fixed;                // for steps of few tokens
+  // Another choice than the router's, made on the host before the step, or null. Logits of the
+  // router that are not finite then go unnoticed.
+  RouteOverride* routing = nullptr;
+  DType row_dtype = DType::kF32;  // of the rows that the experts take
+  int64_t max_tokens = 0;         // largest T of a step
+  FixedCapacity fixed;            // for steps of few tokens
+  // This rank's own rows travel over the link too, from itself to itself (tests).
+  bool self_exchange = false;
 };
 
 // Takes its message buffers once.

@@ -243,11 +243,6 @@ void ModelSession::make_path() {
                              .observer = &c.observers});
     return;
   }
-  if (c.routing) {
-    fail(ErrorKind::kUnsupported,
-         "another choice of experts than the router's (--routing) is made on the host, where rows "
-         "that travel between devices have no plan; use --transport mpi");
-  }
   c.path = make_device_path({.backend = backend(),
                              .config = &config,
                              .placement = &*placement_,
@@ -255,9 +250,11 @@ void ModelSession::make_path() {
                              .transport = context_.transport,
                              .local = shard_.get(),
                              .observer = &c.observers,
+                             .routing = c.routing.get(),
                              .row_dtype = row_dtype(),
                              .max_tokens = max_step_tokens(),
-                             .fixed = backend_.fixed_capacity});
+                             .fixed = backend_.fixed_capacity,
+                             .self_exchange = options_.self_exchange});
 }
 
 int ModelSession::run(const Serve& serve) {

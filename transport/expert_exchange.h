@@ -77,6 +77,17 @@ class DeviceExperts {
   virtual void run(const DeviceRows& rows, Stream& stream) = 0;
 };
 
+// A row message where the device computes, laid out for so many rows and pairs however many it
+// holds.
+struct ArrivedMessage {
+  const void* data = nullptr;
+  int64_t max_rows = 0, max_pairs = 0;
+  DType row_dtype = DType::kF32;
+  int64_t hidden_size = 0;
+};
+// Its rows; layer, results and flags are left to the caller.
+DeviceRows rows_of(const ArrivedMessage& message);
+
 // What finish() returns: result of pair p lies at data + offset[p] floats.
 struct ExpertResults {
   const float* data = nullptr;

@@ -119,27 +119,23 @@ void DeviceWorker::enqueue(const Work& work) {
   const int64_t row_bytes = token_row_bytes(options_.row_dtype, options_.hidden_size);
   const RowMessageLayout layout = row_message_layout(work.max_rows, work.max_pairs, row_bytes);
   Stream& stream = *parts_.backend.stream;
-  auto* message = rows_.as<char>();
-  const DeviceRecv recv{coordinator_, message, work.max_rows == 0 ? 0 : layout.total_bytes};
+  const DeviceRecv recv{coordinator_, rows_.data(), work.max_rows == 0 ? 0 : layout.total_bytes};
   {
     const NamedRange range(*parts_.backend.device, "worker: receive rows");
     parts_.link->post({}, {&recv, 1}, stream);
   }
-  const auto at = [&](size_t offset) { return reinterpret_cast<const int32_t*>(message + offset); };
   if (work.max_rows > 0) {
     const NamedRange range(*parts_.backend.device, "worker: experts");
-    parts_.experts->run(
-        DeviceRows{.layer = work.layer,
-                   .tokens = {message + layout.payload, options_.row_dtype, options_.hidden_size},
-                   .num_rows = at(offsetof(RowHeader, num_rows)),
-                   .pair_begin = at(layout.pair_begin),
-                   .slot = at(layout.slots),
-                   .max_rows = work.max_rows,
-                   .max_pairs = work.max_pairs,
-                   .max_results = work.max_results,
-                   .out = results_.as<float>(),
-                   .flags = flags_.as<uint32_t>()},
-        stream);
+    DeviceRows rows = rows_of({.data = rows_.data(),
+                               .max_rows = work.max_rows,
+                               .max_pairs = work.max_pairs,
+                               .row_dtype = options_.row_dtype,
+                               .hidden_size = options_.hidden_size});
+    rows.layer = work.layer;
+    rows.max_results = work.max_results;
+    rows.out = results_.as<float>();
+    rows.flags = flags_.as<uint32_t>();
+    parts_.experts->run(rows, stream);
   }
   reports_.mark(work.layer, WorkStage::kMade, stream);
   {

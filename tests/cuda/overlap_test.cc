@@ -106,13 +106,15 @@ class StreamLink : public DeviceLink {
 };
 
 // Two ranks, both with experts; the log of one prompt and two new tokens.
-std::vector<OrderEntry> log_of(const std::string& model, FixedCapacity fixed = {}) {
+std::vector<OrderEntry> log_of(const std::string& model, FixedCapacity fixed = {},
+                               bool self_exchange = false) {
   Fabric fabric;
   ModelRun run;
   run.options.model = COLIBRI_SOURCE_DIR "/tests/data/models/" + model;
   run.options.ranks = 2;
   run.options.threads = 1;
   run.options.coordinator_experts = 4;
+  run.options.self_exchange = self_exchange;
   run.prompts = {{1, 2, 3, 4, 5}};
   run.max_tokens = 3;
   run.hooks.make_device = [](ThreadPool&) { return make_cuda_device(0); };
@@ -190,6 +192,12 @@ TEST(OverlapTest, SharedExpertAndOwnSlotsAreEnqueuedBetweenThePostAndTheWait) {
 
 TEST(OverlapTest, LikewiseInStepsOfFixedSize) {
   expect_overlap(orders_of_layers(log_of("qwen2_moe_shared", {.max_tokens = 16})));
+}
+
+// Own slots run on the message that this rank sent itself, and their results come back.
+TEST(OverlapTest, OwnRowsThatTravelAreWaitedForBothWays) {
+  const auto orders = orders_of_layers(log_of("qwen2_moe_shared", {.max_tokens = 16}, true));
+  EXPECT_EQ(orders, std::set<std::string>{"post shared wait own post wait"});
 }
 
 std::set<std::string> ranges_of(const std::vector<OrderEntry>& log) {

@@ -26,6 +26,7 @@ struct Point {
   std::string isa = "auto";
   bool device_rows = false;  // planned where the operations run, rows from memory to memory
   FixedCapacity fixed = {};  // then
+  bool is_skewed = false;    // experts by Zipf's law, not by the router
 };
 
 std::string name_of(const Point& p) {
@@ -33,7 +34,8 @@ std::string name_of(const Point& p) {
          std::to_string(p.chunk) + ", " + p.placement + (p.with_mates ? ", with mates" : "") +
          (p.self_exchange ? ", self-exchange" : "") + (p.device_rows ? ", device rows" : "") +
          ", up to " + std::to_string(p.fixed.max_tokens) + " tokens in " +
-         std::to_string(p.fixed.first_share) + " shares, " + p.isa;
+         std::to_string(p.fixed.first_share) + " shares, " + p.isa +
+         (p.is_skewed ? ", skewed" : "");
 }
 
 std::vector<int32_t> prompt_of(int length, int64_t vocab, int step) {
@@ -83,6 +85,11 @@ std::vector<std::vector<float>> logits_at(const Subject& subject, const Point& p
       return fabric.link(context.rank, device);
     };
     run.hooks.fixed_capacity = point.fixed;
+  }
+  if (point.is_skewed) {
+    run.hooks.make_routing = [](const ModelConfig& config) {
+      return make_random_routing(config, 0.9, 3);
+    };
   }
   return run_model(run).logits;
 }
@@ -161,6 +168,9 @@ std::vector<Point> other_ways() {
   // All steps, and with so little room for results that most run again.
   points.push_back({3, 1, 64, "random:4", true, false, "auto", true, {64, 32}});
   points.push_back({3, 1, 7, "contiguous", true, false, "auto", true, {64, 2}});
+  // Own rows as messages from memory to memory.
+  points.push_back({1, 1, 7, "contiguous", true, true, "auto", true, {64, 2}});
+  points.push_back({3, 1, 7, "random:4", true, true, "auto", true, {64, 4}});
   return points;
 }
 
@@ -196,6 +206,20 @@ TEST(InvarianceTest, QuantisedModelsInOtherWays) {
 
 TEST(InvarianceTest, DemoModelInOtherWays) {
   expect_invariant({kDemo, 1536, 130, 3}, other_ways());
+}
+
+TEST(InvarianceTest, AnotherChoiceThanTheRoutersInOtherWays) {
+  const Subject subject{kDemo, 1536, 70, 3};
+  Point point;
+  point.is_skewed = true;
+  const auto reference = logits_at(subject, point);
+  EXPECT_NE(first_difference(reference, logits_at(subject, Point{})), "");
+  point.ranks = 3;
+  point.with_mates = point.device_rows = true;
+  for (const FixedCapacity fixed : {FixedCapacity{}, FixedCapacity{64, 32}, FixedCapacity{64, 2}}) {
+    point.fixed = fixed;
+    EXPECT_EQ(first_difference(reference, logits_at(subject, point)), "") << name_of(point);
+  }
 }
 
 TEST(InvarianceTest, EveryFixtureInOtherWays) {
