@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "coordinator/return_capacity.h"
 #include "launch/device_choice.h"
 
 namespace colibri {
@@ -40,6 +41,7 @@ void check_common(const CommonOptions& o) {
   check_range<int64_t>("--chunk", o.chunk, 1, 1 << 20);
   check_range<int64_t>("--max-context", o.max_context, 0, int64_t{1} << 30);
   check_range("--max-batch", o.max_batch, 0, 1 << 16);
+  check_range("--fixed-share", o.fixed_share, 1, ReturnCapacity::kShares);
   check_range("--step-timeout", o.step_timeout_s, 1, 86400);
   check_range("--start-timeout", o.start_timeout_s, 1, 86400);
   if (parse_device(o.device).ordinal >= 0 && o.ranks > 1) {

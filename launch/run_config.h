@@ -40,6 +40,7 @@ struct CommonOptions {
       "own";  // own: cores from the cgroup and the local rank; inherit: the mask as it came
   std::string isa = "auto";
   bool self_exchange = false;
+  int fixed_share = 32;  // FixedCapacity::first_share over NCCL
 };
 
 struct GenerateOptions {

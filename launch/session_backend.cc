@@ -47,6 +47,11 @@ SessionBackend make_session_backend(const CommonOptions& options, const BackendH
     fail(ErrorKind::kUnsupported,
          "--transport nccl sends rows between GPUs; want --device cuda, or --transport mpi");
   }
+  if (options.fixed_share != ReturnCapacity::kShares && !context.device.over_nccl) {
+    fail(ErrorKind::kUnsupported, "--fixed-share ", options.fixed_share,
+         " is of messages between GPUs, and no rows travel over NCCL here; want --transport nccl "
+         "with several ranks or --self-exchange, or no --fixed-share");
+  }
   SessionBackend made;
   made.device = make_device(hooks, context.device, pool);
   made.stream = made.device->make_stream();
@@ -57,7 +62,7 @@ SessionBackend make_session_backend(const CommonOptions& options, const BackendH
     if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);
   } else if (context.device.over_nccl) {
     made.link = make_nccl_link(options, context, *made.device);
-    made.fixed_capacity.max_tokens = kMaxFixedTokens;
+    made.fixed_capacity = {kMaxFixedTokens, options.fixed_share};
   }
   return made;
 }

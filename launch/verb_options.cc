@@ -53,6 +53,8 @@ void add_rank_options(CLI::App& app, CommonOptions& o) {
   add(app, "--step-timeout", o.step_timeout_s, "Seconds to wait for a rank in a step");
   add(app, "--start-timeout", o.start_timeout_s, "Seconds to wait for ranks while starting");
   app.add_flag("--self-exchange", o.self_exchange, "Rank 0's own rows travel as messages (tests)");
+  add(app, "--fixed-share", o.fixed_share,
+      "Room for results at first in NCCL's messages of fixed size, in 32nds (tests)");
 }
 
 void add_run_options(CLI::App& app, CommonOptions& o) {

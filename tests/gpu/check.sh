@@ -121,7 +121,15 @@ if [ "$simulated" = yes ]; then
 else
   tests cuda_model_test 120
 fi
-NCCL_MULTI_RANK_GPU_ENABLE=1 tests gpu_promise_test 150 '*SmallModel/bf16*:*SmallModel/q4*'
+if [ "$simulated" = yes ]; then
+  step gpu_promise_test 180 "$programs/gpu_promise_test" '--gtest_filter=*SmallModel/bf16*:*SmallModel/q4*'
+  skip nccl_two_ranks "ranks of the stand-in are processes, and these are threads"
+else
+  step gpu_promise_test 180 "$programs/gpu_promise_test" '--gtest_filter=-*TwoRanksOfNccl*'
+  # Ranks are threads of one process: without MPI there is no other way between processes.
+  NCCL_MULTI_RANK_GPU_ENABLE=1 step nccl_two_ranks 60 "$programs/gpu_promise_test" \
+    '--gtest_filter=*TwoRanksOfNccl*'
+fi
 
 # 3. Speed. Clocks are left as they are found.
 for part in experts products attention; do

@@ -22,10 +22,19 @@ struct Subject {
 const Subject kDemo{COLIBRI_SOURCE_DIR "/configs/models/demo",
                     1536,
                     130,  // three pages of the cache and a part
-                    {1, 5, 40}};
-const Subject kSmall{COLIBRI_SOURCE_DIR "/tests/data/models/deepseek_v3_fp8", 96, 6, {1, 2}};
+                    {1, 5, 40, 3}};
+const Subject kSmall{COLIBRI_SOURCE_DIR "/tests/data/models/deepseek_v3_fp8", 96, 6, {1, 2, 1, 2}};
 
-enum class Exchange { kHostRows, kSelfExchange, kNccl, kDeviceRows, kFixedCapacity, kOverflowing };
+// NCCL has steps of exact counts (longer than 64 tokens) and of fixed size, these with graphs.
+enum class Exchange {
+  kHostRows,
+  kSelfExchange,
+  kNccl,
+  kNcclOverflowing,
+  kDeviceRows,
+  kFixedCapacity,
+  kOverflowing
+};
 
 struct Point {
   int ranks = 1;
@@ -44,6 +53,7 @@ std::string name_of(const Point& p) {
   const char* const names[] = {"rows through the host",
                                "self-exchange",
                                "NCCL",
+                               "NCCL whose fixed messages overflow",
                                "device rows",
                                "device rows in fixed messages",
                                "fixed messages that overflow"};
@@ -71,14 +81,18 @@ ModelOutput run_at(const Subject& subject, const Form& form, const Point& point)
   run.device = first_gpu();
   run.device.gpu_of_rank.assign(static_cast<size_t>(point.ranks), run.device.gpu);
   run.options.model = subject.model;
-  run.options.transport = point.exchange == Exchange::kNccl ? "nccl" : "local";
+  run.device.over_nccl =
+      point.exchange == Exchange::kNccl || point.exchange == Exchange::kNcclOverflowing;
+  run.options.transport = run.device.over_nccl ? "nccl" : "local";
   run.options.ranks = point.ranks;
   run.options.threads = 1;
   run.options.chunk = point.chunk;
   run.options.weights = form.weights;
   run.options.activations = form.activations;
   run.options.kv_dtype = form.kv_dtype;
-  run.options.self_exchange = point.exchange == Exchange::kSelfExchange;
+  run.options.self_exchange =
+      point.exchange == Exchange::kSelfExchange || (run.device.over_nccl && point.ranks == 1);
+  if (point.exchange == Exchange::kNcclOverflowing) run.options.fixed_share = 2;
   run.prompts = {prompt_of(subject, subject.prompt, 3)};
   if (point.has_mates) {
     for (const int length : subject.mates) run.prompts.push_back(prompt_of(subject, length, 11));
@@ -125,6 +139,27 @@ class GpuPromise : public testing::TestWithParam<Form> {
     }
   }
 };
+
+// One rank sends its rows to itself.
+TEST_P(GpuPromise, OneRankOfNcclChangesNoBit) {
+  if (!open_cuda_backend().has_nccl()) GTEST_SKIP() << "NCCL is not here";
+  std::vector<Point> points;
+  for (const bool has_mates : {false, true}) {
+    for (const int64_t chunk : {1, 7, 64, 512}) {
+      points.push_back({1, chunk, has_mates, Exchange::kNccl});
+    }
+    points.push_back({1, 7, has_mates, Exchange::kNcclOverflowing});
+    points.push_back({1, 512, has_mates, Exchange::kNcclOverflowing});
+  }
+  expect_equal_bits(kDemo, points);
+}
+
+TEST_P(GpuPromise, OneRankOfNcclChangesNoBitOfASmallModel) {
+  if (!open_cuda_backend().has_nccl()) GTEST_SKIP() << "NCCL is not here";
+  expect_equal_bits(kSmall, {{1, 512, false, Exchange::kNccl},
+                             {1, 2, true, Exchange::kNccl},
+                             {1, 512, true, Exchange::kNcclOverflowing}});
+}
 
 TEST_P(GpuPromise, ChunksMatesAndExchangesChangeNoBit) {
   std::vector<Point> points;

@@ -60,6 +60,7 @@ TEST(RunConfigTest, NumbersOutOfRangeAreNamedWithTheirRange) {
   EXPECT_ERROR(generate({"--prompt", "x", "--threads", "-1"}), kInput,
                "--threads is -1, want 0 to");
   EXPECT_ERROR(generate({"--prompt", "x", "--step-timeout", "0"}), kInput, "--step-timeout is 0");
+  EXPECT_ERROR(generate({"--prompt", "x", "--fixed-share", "33"}), kInput, "want 1 to 32");
   EXPECT_ERROR(generate({"--prompt", "x", "--chunk", "ten"}), kInput, "ten");
 }
 

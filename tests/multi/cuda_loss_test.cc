@@ -252,6 +252,10 @@ TEST(GpuStartTest, NcclWithoutGpusNamesTheOption) {
   expect_refused(one_token({"--transport", "nccl", "--ranks", "2"}), {"--device cuda"}, {});
 }
 
+TEST(GpuStartTest, FixedShareWithoutNcclIsRefused) {
+  expect_refused(one_token({"--fixed-share", "2"}), {"--fixed-share 2", "over NCCL"}, {});
+}
+
 TEST(GpuStartTest, RanksOnUnlikeDevicesAreNamed) {
   Words command = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "1"};
   command = joined(command, one_token({"--device", "cuda"}));

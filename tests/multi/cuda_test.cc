@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
 #include <set>
 
 #include "tests/multi/simulated_gpus.h"
@@ -100,8 +101,12 @@ Words prompt_words(const Subject& subject, const std::string& file) {
   return {"--prompts", file};
 }
 
-// The bytes of the --logits-out file of the first prompt, which `where` sends to CPU or GPUs.
-std::string logits_of(const Subject& subject, const Words& where, const Words& environment = {}) {
+struct LogitsRun {
+  std::string logits;  // bytes of the --logits-out file of the first prompt
+  std::string err;
+};
+
+LogitsRun run_for_logits(const Subject& subject, const Words& where, const Words& environment) {
   const TempDir dir;
   const std::string path = (dir / "logits.npy").string();
   Words command = {kProgram, "generate", "--model", kFixtures + subject.fixture};
@@ -111,7 +116,19 @@ std::string logits_of(const Subject& subject, const Words& where, const Words& e
   command = joined(joined(command, {std::to_string(subject.num_tokens)}), subject.more);
   const CommandResult result = run_command(joined(command, where), kLimitSeconds, environment);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  return std::filesystem::exists(path) ? read_file(path) : "";
+  return {std::filesystem::exists(path) ? read_file(path) : "", result.err};
+}
+
+// What the summary says: "  7 steps with messages of fixed size, 2 (28.57 %) run again".
+int num_reruns(const std::string& summary) {
+  std::smatch found;
+  const std::regex line("[0-9]+ steps with messages of fixed size, ([0-9]+) \\([0-9.]+ %\\) run");
+  return std::regex_search(summary, found, line) ? std::stoi(found[1]) : -1;
+}
+
+// Which `where` sends to CPU or GPUs.
+std::string logits_of(const Subject& subject, const Words& where, const Words& environment = {}) {
+  return run_for_logits(subject, where, environment).logits;
 }
 
 std::string logits_of(const Subject& subject, const Spread& spread) {
@@ -152,11 +169,31 @@ TEST(GpuLogitsTest, HaveTheCpusBytesWithASharedExpert) {
 }
 
 TEST(GpuLogitsTest, HaveTheCpusBytesWhereOwnRowsTravelToo) {
-  const Subject subject{.fixture = "qwen2_moe_shared", .num_tokens = 4};
-  expect_bytes(
-      subject, cpu_logits_of(subject),
-      {{.ranks = 2, .transport = "mpi", .more = {"--self-exchange", "--coordinator-experts", "2"}},
-       {.ranks = 2, .more = {"--self-exchange", "--coordinator-experts", "2"}}});
+  const Subject subject{.fixture = "qwen2_moe_shared", .num_tokens = 8};
+  const Words own = {"--self-exchange", "--coordinator-experts", "2"};
+  expect_bytes(subject, cpu_logits_of(subject),
+               {{.ranks = 2, .transport = "mpi", .more = own},
+                {.ranks = 2, .more = own},
+                {.ranks = 1, .more = {"--self-exchange"}, .environment = {"COLIBRI_SIM_SEED=2"}},
+                {.ranks = 1, .more = {"--self-exchange", "--chunk", "100"}}});
+}
+
+// Steps whose results had no room run again with exact counts; the summary says how many. The first
+// of all steps is not captured, so the second one that runs again was a graph's.
+TEST(GpuLogitsTest, HaveTheCpusBytesWhereResultsDoNotFit) {
+  const Subject subject{.fixture = "qwen2_moe_shared", .num_tokens = 10, .mates = {3, 41, 8, 5, 9}};
+  const std::string want = cpu_logits_of(subject);
+  struct Case {
+    Spread spread;
+    int least_reruns;
+  };
+  for (const Case& c : {Case{{.ranks = 1, .more = {"--self-exchange", "--fixed-share", "2"}}, 1},
+                        Case{{.ranks = 3, .more = {"--chunk", "32", "--fixed-share", "2"}}, 1},
+                        Case{{.ranks = 5, .more = {"--fixed-share", "1"}}, 2}}) {
+    const LogitsRun run = run_for_logits(subject, on_gpus(c.spread), gpu_environment({}));
+    EXPECT_TRUE(run.logits == want) << describe(c.spread);
+    EXPECT_GE(num_reruns(run.err), c.least_reruns) << describe(c.spread) << run.err;
+  }
 }
 
 // Seeds say in which order threads and blocks run; streams run at once, as late as they may, or now
