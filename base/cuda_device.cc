@@ -100,28 +100,39 @@ class CudaDevice : public Device {
       fail(ErrorKind::kEnvironment, "cannot take ", bytes,
            " bytes of GPU memory: ", cudaGetErrorString(error));
     }
+    allocated_bytes_ += static_cast<int64_t>(bytes);
     zero(memory, bytes, *fill_stream_);
     fill_stream_->synchronize();
     return memory;
   }
-  void release(void* memory, size_t) override { cudaFree(memory); }
+  void release(void* memory, size_t bytes) override {
+    cudaFree(memory);
+    allocated_bytes_ -= static_cast<int64_t>(bytes);
+  }
   void* allocate_staging(size_t bytes) override {
     void* memory = nullptr;
     if (bytes == 0) return nullptr;
     cuda_check(cudaMallocHost(&memory, bytes), "taking pinned memory");
+    staging_bytes_ += static_cast<int64_t>(bytes);
     std::memset(memory, 0, bytes);
     return memory;
   }
-  void release_staging(void* memory, size_t) override { cudaFreeHost(memory); }
   void* allocate_mapped(size_t bytes) override {
     void *memory = nullptr, *seen_by_device = nullptr;
     if (bytes == 0) return nullptr;
     cuda_check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped), "taking mapped memory");
     cuda_check(cudaHostGetDevicePointer(&seen_by_device, memory, 0), "mapping memory");
     check(seen_by_device == memory, "mapped memory has another address on the GPU");
+    staging_bytes_ += static_cast<int64_t>(bytes);
     std::memset(memory, 0, bytes);
     return memory;
   }
+  void release_staging(void* memory, size_t bytes) override {
+    cudaFreeHost(memory);
+    staging_bytes_ -= static_cast<int64_t>(bytes);
+  }
+  int64_t allocated_bytes() const override { return allocated_bytes_; }
+  int64_t staging_bytes() const override { return staging_bytes_; }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
     if (bytes == 0) return;
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");
@@ -178,6 +189,7 @@ class CudaDevice : public Device {
 
  private:
   WaitTimes waits_;
+  std::atomic<int64_t> allocated_bytes_ = 0, staging_bytes_ = 0;
   std::unique_ptr<Stream> fill_stream_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -51,6 +52,10 @@ class Device {
   // Staging memory that operations on this device read and write too, at the same address, while
   // the host looks. For words, not for data. Released by release_staging().
   virtual void* allocate_mapped(size_t bytes) { return allocate_staging(bytes); }
+  // Bytes that allocate(), and allocate_staging(), handed out and that were not given back. 0 on
+  // the host, whose memory does not come from here (base/buffer.h).
+  virtual int64_t allocated_bytes() const { return 0; }
+  virtual int64_t staging_bytes() const { return 0; }
   // Copies between host and this device in stream order; both ranges stay alive until then.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual void zero(void* memory, size_t bytes, Stream& stream) = 0;

@@ -19,7 +19,7 @@ namespace colibri {
 
 // Raised with every change of CudaBackend or of an interface that its functions return (Device,
 // Ops, GpuProbe).
-inline constexpr uint32_t kCudaBackendAbi = 3;
+inline constexpr uint32_t kCudaBackendAbi = 4;
 inline constexpr char kCudaBackendSymbol[] = "colibri_cuda_backend";
 
 // What a link between GPUs is made from.
@@ -47,6 +47,9 @@ struct CudaBackend {
   // matrices of `shapes` go to cuBLASLt where it gives every row the same bits; their probes run
   // here, and take the largest matrix's memory meanwhile.
   std::unique_ptr<Ops> (*make_ops)(Device& device, std::span<const DenseShape> shapes) = nullptr;
+
+  // What make_ops keeps and takes for `shapes`.
+  DenseMemory (*dense_memory)(std::span<const DenseShape> shapes) = nullptr;
 
   // NCCL, or false and "" where the object was built without.
   bool (*has_nccl)() = nullptr;

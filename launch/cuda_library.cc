@@ -36,6 +36,10 @@ std::unique_ptr<Ops> make_ops(Device& device, std::span<const DenseShape> shapes
   return make_cuda_ops({.dense = make_dense_products(device, shapes, dense_options())});
 }
 
+DenseMemory memory_of_dense(std::span<const DenseShape> shapes) {
+  return shapes.empty() ? DenseMemory{} : dense_memory(shapes, dense_options());
+}
+
 std::unique_ptr<DeviceLink> make_link(Device& device, const LinkParts& parts) {
   Transport* host = parts.host;
   NcclOptions options;
@@ -61,6 +65,7 @@ colibri_cuda_backend() {
                                             .read_gpu_memory = colibri::read_gpu_memory,
                                             .make_device = colibri::make_cuda_device,
                                             .make_ops = colibri::make_ops,
+                                            .dense_memory = colibri::memory_of_dense,
                                             .has_nccl = colibri::has_nccl,
                                             .nccl_version = colibri::nccl_version,
                                             .make_link = colibri::make_link};

@@ -89,11 +89,26 @@ const void* x_row(const MatMul& op, int64_t row) {
 }
 
 // The largest bucket a padded copy is made for.
+int64_t staged_rows(std::span<const int64_t> buckets) {
+  for (const int64_t rows : buckets) {
+    if (rows >= kDenseStagedRows) return rows;
+  }
+  return buckets.back();
+}
+
 int64_t staged_rows(const PinnedShape& shape) {
   for (const PinnedBucket& bucket : shape.buckets) {
     if (bucket.rows >= kDenseStagedRows) return bucket.rows;
   }
   return shape.buckets.back().rows;
+}
+
+int64_t row_bytes_of(const DenseShape& shape, int64_t rows) {
+  return rows * shape.k * static_cast<int64_t>(size_of(shape.dtype));
+}
+
+int64_t out_bytes_of(const DenseShape& shape, int64_t rows) {
+  return rows * shape.n * static_cast<int64_t>(sizeof(float));
 }
 
 LtDense::LtDense(Device& device, std::span<const DenseShape> shapes, const DenseOptions& options)
@@ -116,16 +131,15 @@ LtDense::LtDense(Device& device, std::span<const DenseShape> shapes, const Dense
 }
 
 void LtDense::take_staging(Device& device) {
-  size_t x_bytes = 0, out_bytes = 0;
+  int64_t x_bytes = 0, out_bytes = 0;
   for (const PinnedShape& one : shapes_) {
     if (one.buckets.empty()) continue;
-    const auto rows = static_cast<size_t>(staged_rows(one));
-    const size_t row_bytes = static_cast<size_t>(one.shape.k) * size_of(one.shape.dtype);
-    x_bytes = std::max(x_bytes, rows * row_bytes);
-    out_bytes = std::max(out_bytes, rows * static_cast<size_t>(one.shape.n) * sizeof(float));
+    const int64_t rows = staged_rows(one);
+    x_bytes = std::max(x_bytes, row_bytes_of(one.shape, rows));
+    out_bytes = std::max(out_bytes, out_bytes_of(one.shape, rows));
   }
-  staged_x_ = Buffer(device, x_bytes);
-  staged_out_ = Buffer(device, out_bytes);
+  staged_x_ = Buffer(device, static_cast<size_t>(x_bytes));
+  staged_out_ = Buffer(device, static_cast<size_t>(out_bytes));
 }
 
 const PinnedShape* LtDense::find(const MatMul& op) const {
@@ -235,6 +249,22 @@ std::string DenseReport::text() const {
   out << choices.size() << " buckets pinned";
   if (choices.front().free_time_us > 0) out << ", at most " << cost() << " times free choice";
   return out.str();
+}
+
+DenseMemory dense_memory(std::span<const DenseShape> shapes, const DenseOptions& options) {
+  DenseMemory memory;
+  int64_t x_bytes = 0, out_bytes = 0;
+  for (const DenseShape& shape : shapes) {
+    const auto buckets = cuda::buckets_of(shape, options);
+    const int64_t probed = buckets.back(), staged = staged_rows(buckets);
+    memory.probe_bytes =
+        std::max(memory.probe_bytes, row_bytes_of(shape, shape.n) + row_bytes_of(shape, probed) +
+                                         out_bytes_of(shape, probed));
+    x_bytes = std::max(x_bytes, row_bytes_of(shape, staged));
+    out_bytes = std::max(out_bytes, out_bytes_of(shape, staged));
+  }
+  memory.kept_bytes = static_cast<int64_t>(options.workspace_bytes) + x_bytes + out_bytes;
+  return memory;
 }
 
 std::unique_ptr<DenseProducts> make_dense_products(Device& device,

@@ -84,10 +84,18 @@ class DenseProducts {
 // Rows of the padded copies at most: the smallest bucket that is at least this, or the largest.
 inline constexpr int64_t kDenseStagedRows = 128;
 
+// Bytes on the device for one process.
+struct DenseMemory {
+  int64_t kept_bytes = 0;   // at most: workspace and padded copies
+  int64_t probe_bytes = 0;  // besides, while the largest shape is probed
+};
+// Of make_dense_products with the same arguments. Pure.
+DenseMemory dense_memory(std::span<const DenseShape> shapes, const DenseOptions& options);
+
 // Probes every shape (a product of each candidate a bucket, on memory of its own, freed again) and
-// takes the workspace; nothing is allocated later. Call it before memory is planned full: the
-// probe wants the weight's bytes and max_tokens rows in and out. Fails with kInternal for a shape
-// that is empty or of another dtype, and for buckets that do not ascend from 1.
+// takes the workspace; nothing is allocated later. dense_memory() says how much: the probe wants
+// the weight's bytes and max_tokens rows in and out. Fails with kInternal for a shape that is empty
+// or of another dtype, and for buckets that do not ascend from 1.
 std::unique_ptr<DenseProducts> make_dense_products(Device& device,
                                                    std::span<const DenseShape> shapes,
                                                    const DenseOptions& options);

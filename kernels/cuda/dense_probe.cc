@@ -87,10 +87,7 @@ Probe::Probe(const DenseShape& shape, const ProbeTools& tools)
       pattern_(random_pattern(
           std::min(kPatternCount, static_cast<size_t>(shape.n * shape.k + 4 * shape.k)),
           shape.dtype)) {
-  int64_t rows = 0;
-  for (const int64_t bucket : tools.options->buckets) {
-    if (rows < shape.max_tokens) rows = bucket;
-  }
+  const int64_t rows = buckets_of(shape, *tools.options).back();
   weight_ = Buffer(*tools.device, static_cast<size_t>(shape.n) * row_bytes());
   x_ = Buffer(*tools.device, static_cast<size_t>(rows) * row_bytes());
   out_ = Buffer(*tools.device, static_cast<size_t>(rows * shape.n) * sizeof(float));
@@ -244,16 +241,17 @@ uint64_t hash_of(const std::vector<float>& values) {
 
 }  // namespace
 
+std::span<const int64_t> buckets_of(const DenseShape& shape, const DenseOptions& options) {
+  size_t count = 1;
+  while (count < options.buckets.size() && options.buckets[count - 1] < shape.max_tokens) ++count;
+  return std::span(options.buckets).first(count);
+}
+
 PinnedShape pin_algorithms(const DenseShape& shape, const ProbeTools& tools, DenseReport& report) {
   PinnedShape pinned;
   pinned.shape = report.shape = shape;
   Probe probe(shape, tools);
-  int64_t covered = 0;
-  for (const int64_t rows : tools.options->buckets) {
-    if (covered >= shape.max_tokens) break;
-    probe.try_bucket(rows);
-    covered = rows;
-  }
+  for (const int64_t rows : buckets_of(shape, *tools.options)) probe.try_bucket(rows);
   const BitClass* best = probe.choose();
   report.fits = best != nullptr;
   if (best == nullptr) {

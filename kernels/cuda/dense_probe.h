@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -30,6 +31,9 @@ struct ProbeTools {
   void* workspace = nullptr;
   const DenseOptions* options = nullptr;
 };
+
+// Of options.buckets those that a shape needs: up to the first that holds its max_tokens, or all.
+std::span<const int64_t> buckets_of(const DenseShape& shape, const DenseOptions& options);
 
 // Takes and frees the probe's memory.
 PinnedShape pin_algorithms(const DenseShape& shape, const ProbeTools& tools, DenseReport& report);
