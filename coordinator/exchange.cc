@@ -1,5 +1,6 @@
 #include "coordinator/exchange.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -91,7 +92,14 @@ Exchange::Exchange(const ExchangeOptions& options)
   const auto row_floats = static_cast<size_t>(options_.hidden_size);
   const size_t bytes = (num_ranks_ * kHeaderFloats + pairs * row_floats) * sizeof(float);
   results_ = Buffer(*options.device, bytes);
-  if (!is_on_host()) host_results_ = Buffer(bytes);
+  if (!is_on_host()) {
+    host_results_ = Buffer(bytes);
+    const auto most_rows = static_cast<size_t>(options_.max_tokens) *
+                           std::min(static_cast<size_t>(options_.top_k), num_ranks_);
+    row_token_.reserve(most_rows);
+    const TokenRows form{nullptr, options_.row_dtype, options_.hidden_size};
+    gathered_.reserve_discarding(most_rows * static_cast<size_t>(form.row_bytes()));
+  }
   send_.resize(num_ranks_);
   block_begin_.resize(num_ranks_);
   offset_.reserve(pairs);

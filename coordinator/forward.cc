@@ -32,12 +32,14 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
       normed_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
       last_(*context.device, 0),
       logits_(*context.device, 0) {
+  if (context.device->place() == Place::kHost) return;
   const int64_t captured = moe_.path().max_captured_tokens();
-  if (captured == 0) return;
   inputs_.reserve(context.max_tokens, context.cache->num_pages() + captured);
-  const auto rows = static_cast<size_t>(captured) * sizeof(float);
+  const int64_t most_rows = std::max(captured, context.max_logit_rows);
+  const auto rows = static_cast<size_t>(most_rows) * sizeof(float);
   last_.reserve_discarding(rows * static_cast<size_t>(context.config->hidden_size));
   logits_.reserve_discarding(rows * static_cast<size_t>(context.config->vocab_size));
+  host_logits_ = std::make_unique<StagingBuffer>(*context.device, logits_.size_bytes());
 }
 
 // Decode steps are filled up to one of few sizes, so that few graphs serve all. Each token of

@@ -20,8 +20,8 @@ namespace colibri {
 
 class Forward {
  public:
-  // Takes all memory it will ever use, for at most context.max_tokens tokens a step. `experts` and
-  // everything in `context` outlive it.
+  // Takes all memory it will ever use, for at most context.max_tokens tokens a step, of which
+  // context.max_logit_rows have logits. `experts` and everything in `context` outlive it.
   Forward(const ForwardContext& context, const MoeLayerParts& experts);
   Forward(const Forward&) = delete;  // its parts point into it
   Forward& operator=(const Forward&) = delete;
@@ -31,6 +31,8 @@ class Forward {
   // ExpertExchange::finish; kInput when router logits are not finite (damaged weights).
   const float* run(const Batch& batch, int64_t step_timeout_ms);
 
+  // Of the steps' logits where the operations write them.
+  size_t logits_bytes() const { return logits_.size_bytes(); }
   const LoadStats& load_stats() const { return moe_.load_stats(); }
   // Since it was made. Steps that a graph replays count no stage.
   const StageTimes& stage_times() const { return stages_; }

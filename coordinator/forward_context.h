@@ -25,6 +25,7 @@ struct ForwardContext {
   Stream* stream = nullptr;
   DType activations = DType::kF32;  // as Backend's
   int64_t max_tokens = 0;           // largest T of a step
+  int64_t max_logit_rows = 0;       // of a step; 0: memory for more is taken as it is needed
   Linear* linear = nullptr;         // Forward's own
   StepInputs* inputs = nullptr;     // Forward's own
   StageTimes* stages = nullptr;     // Forward's own

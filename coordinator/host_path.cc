@@ -20,7 +20,9 @@ class HostPath : public ExpertPath {
       : parts_(parts),
         top_k_(parts.config->top_k),
         device_offset_(*parts.device),
-        stats_(parts.config->num_layers, parts.config->num_experts, parts.config->top_k) {}
+        stats_(parts.config->num_layers, parts.config->num_experts, parts.config->top_k) {
+    device_offset_.reserve(static_cast<size_t>(parts.max_tokens * parts.config->top_k));
+  }
   void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) override;
   void run_local(Stream& stream) override { parts_.exchange->run_local(stream); }
   LocatedResults finish(const Deadline& deadline, Stream& stream) override;

@@ -19,6 +19,7 @@ struct HostPathParts {
   Device* device = nullptr;
   const ModelConfig* config = nullptr;
   const Placement* placement = nullptr;
+  int64_t max_tokens = 0;  // largest T of a step
   ExpertExchange* exchange = nullptr;
   RouteOverride* routing = nullptr;   // may be null: the model's own choice
   RouteObserver* observer = nullptr;  // may be null

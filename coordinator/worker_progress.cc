@@ -28,10 +28,16 @@ WorkerProgress::WorkerProgress(Transport& transport)
     workers_.push_back({.rank = rank, .pending = {}});
     buffers_->emplace_back(kMessageBytes);
   }
-  for (size_t i = 0; i < workers_.size(); ++i) post(i);
 }
 
-WorkerProgress::~WorkerProgress() { transport_.keep(buffers_); }
+WorkerProgress::~WorkerProgress() {
+  if (num_announced_ > 0) transport_.keep(buffers_);
+}
+
+void WorkerProgress::announced() {
+  if (num_announced_++ > 0) return;
+  for (size_t i = 0; i < workers_.size(); ++i) post(i);
+}
 
 void WorkerProgress::post(size_t worker_idx) {
   std::vector<std::byte>& buffer = (*buffers_)[worker_idx];
@@ -62,6 +68,7 @@ void WorkerProgress::announced() {
 }
 
 std::string WorkerProgress::late_ranks() {
+  if (num_announced_ == 0) return "";
   take_messages();
   const auto done = [](const Worker& worker) {
     return std::tuple(worker.num_done, worker.layer, worker.stage);

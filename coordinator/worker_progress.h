@@ -14,9 +14,10 @@ namespace colibri {
 
 class WorkerProgress {
  public:
-  // All ranks but this one are workers. The transport outlives it.
+  // All ranks but this one are workers. The transport outlives it, and hears of nothing until the
+  // first announcement.
   explicit WorkerProgress(Transport& transport);
-  // Messages may still be under way into its buffers: the transport keeps them.
+  // Messages may be under way into its buffers: the transport keeps them.
   ~WorkerProgress();
   WorkerProgress(const WorkerProgress&) = delete;
   WorkerProgress& operator=(const WorkerProgress&) = delete;

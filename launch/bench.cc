@@ -163,7 +163,7 @@ int bench_perplexity(const RunConfig& config, RankContext& context) {
   PerplexityText text;
   const auto prepare = [&](const Checkpoint& checkpoint) {
     text = read_perplexity_text(config.bench.perplexity, config.common, checkpoint);
-    return SessionNeeds{.max_context = text.window};
+    return SessionNeeds{.max_context = text.window, .scores_prompts = true};
   };
   return run_session(
       config.common, context, prepare, {}, [&](ModelSession& session, Serving& serving) {

@@ -168,6 +168,7 @@ SessionNeeds needs_of(const GenerateOptions& options, const CommonOptions& commo
   const int64_t limit = context_limit(common, config);
   SessionNeeds needs;
   needs.num_sequences = static_cast<int>(prompts.ids.size());
+  needs.scores_prompts = options.score_prompt;
   for (const auto& ids : prompts.ids) {
     const auto length = static_cast<int64_t>(ids.size());
     if (length + (options.max_tokens > 0 ? 1 : 0) > limit) {

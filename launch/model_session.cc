@@ -4,17 +4,13 @@
 
 #include "base/error.h"
 #include "coordinator/device_path.h"
-#include "coordinator/exchange.h"
 #include "coordinator/host_path.h"
-#include "coordinator/kv_cache.h"
-#include "coordinator/route_recorder.h"
+#include "launch/cuda_backend.h"
 #include "launch/dense_shapes.h"
-#include "launch/gpu_plan.h"
 #include "launch/load_progress.h"
+#include "launch/session_parts.h"
 #include "launch/session_setup.h"
-#include "topology/memory_plan.h"
 #include "topology/placement_file.h"
-#include "topology/system_memory.h"
 #include "transport/collectives.h"
 #include "transport/control.h"
 #include "transport/row_batch.h"
@@ -26,17 +22,6 @@ namespace colibri {
 // Rows that the head is probed for; more are cut.
 static constexpr int64_t kMaxHeadRows = 64;
 
-struct ModelSession::Coordinator {
-  RouteObservers observers;
-  std::unique_ptr<RouteOverride> routing;
-  CoordinatorWeights weights;
-  std::unique_ptr<KvCache> cache;
-  std::unique_ptr<ExpertExchange> exchange;
-  std::unique_ptr<ExpertPath> path;
-  std::unique_ptr<Forward> forward;
-  std::unique_ptr<Engine> engine;
-};
-
 ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
                            const Prepare& prepare, const SessionHooks& hooks)
     : options_(options),
@@ -46,6 +31,8 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
       activations_(parse_activations(options.activations, context.device.is_cuda())) {
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
+  const std::vector<int64_t> capacity_slots = agreed_capacities(start_ms);
+  agreed(context, "planning", start_ms, [&] { place(capacity_slots); });
   compare_with_others(start_ms);
   // When rank 0 is done all are, or have stalled; a worker waits until the slowest is done.
   const int64_t load_ms =
@@ -74,14 +61,13 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
   }
 }
 
-Backend ModelSession::backend() {
-  return {backend_.device.get(), backend_.stream.get(), backend_.ops.get(), pool_.get(),
-          activations_};
-}
-
-LocalExperts& ModelSession::experts_for_host_rows() {
-  if (staged_) return *staged_;
-  return *shard_;
+ModelSession::Site ModelSession::site() {
+  return {
+      context_.rank,
+      &*placement_,
+      {backend_.device.get(), backend_.stream.get(), backend_.ops.get(), pool_.get(), activations_},
+      backend_.link.get(),
+      backend_.fixed_capacity};
 }
 
 int64_t ModelSession::max_step_tokens() const {
@@ -119,39 +105,33 @@ void ModelSession::open(const Prepare& prepare) {
   if (context_.is_root() && !options_.record_routes.empty()) {
     recorder_ = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
   }
-  PlacementOptions placement;
-  placement.num_ranks = context_.size;
-  placement.coordinator_experts = options_.coordinator_experts;
-  placement_ = make_placement(parse_placement_option(options_.placement), shape_, placement);
+  if (context_.device.is_cuda()) {
+    gpu_memory_ = context_.device.backend->read_gpu_memory(context_.device.gpu.ordinal);
+  }
+}
+
+void ModelSession::place(std::vector<int64_t> capacity_slots) {
+  const PlacementChoice choice = parse_placement_option(options_.placement);
+  placement_ = make_placement(choice, shape_,
+                              {.num_ranks = context_.size,
+                               .coordinator_experts = options_.coordinator_experts,
+                               .capacity_slots = std::move(capacity_slots)});
+  const std::string unasked = choice.kind == PlacementKind::kFile
+                                  ? ""
+                                  : unasked_text(*placement_, options_.coordinator_experts);
+  if (context_.is_root() && !unasked.empty()) context_.log->warn("{}", unasked);
   check_memory_plan();
   const ThreadPool::Options pool = pool_options(options_, context_);
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
   pool_ = std::make_unique<ThreadPool>(pool);
-  const bool multiplies_bf16 = context_.is_root() && activations_ == DType::kBF16;
-  const auto dense = multiplies_bf16
-                         ? dense_shapes(*checkpoint_, formats_, max_step_tokens(), kMaxHeadRows)
-                         : std::vector<DenseShape>{};
-  backend_ = make_session_backend(options_, hooks_, context_, *pool_, dense);
+  backend_ =
+      make_session_backend(options_, hooks_, context_, *pool_, dense_shapes_of(context_.rank));
 }
 
-// Only rank 0 knows the context that is wanted, so its check is the strict one.
-void ModelSession::check_memory_plan() const {
-  MemoryPlanOptions options;
-  options.max_context = max_context();
-  options.max_batch = num_sequences();
-  options.max_tokens = max_step_tokens();
-  options.coordinator_workspace_bytes =
-      attention_workspace_bytes(checkpoint_->config(), max_step_tokens());
-  if (context_.device.is_cuda()) {
-    return check_gpu_plan(shape_, *placement_, options, context_);
-  }
-  const bool one_node = context_.num_local_ranks == context_.size;
-  if (!one_node) return;
-  const std::vector<RankMemory> plan = plan_memory(shape_, *placement_, options);
-  const std::vector<NodeMemory> nodes = {{"this machine", read_system_memory().usable_bytes()}};
-  if (context_.is_root()) context_.log->info("memory plan\n{}", memory_table(plan, nodes));
-  check_memory(plan, nodes);
+std::vector<DenseShape> ModelSession::dense_shapes_of(int rank) const {
+  if (rank != 0 || activations_ != DType::kBF16) return {};
+  return dense_shapes(*checkpoint_, formats_, max_step_tokens(), kMaxHeadRows);
 }
 
 int64_t ModelSession::max_context() const {
@@ -162,28 +142,31 @@ int ModelSession::num_sequences() const {
   return std::min(max_batch(), std::max(needs_.num_sequences, 1));
 }
 
+int64_t ModelSession::max_logit_rows() const {
+  return needs_.scores_prompts ? max_step_tokens() : num_sequences();
+}
+
 void ModelSession::load() {
   LoadProgress progress(context_, share_bytes(*checkpoint_, *placement_, context_.rank),
                         int64_t{options_.start_timeout_s} * 1000);
   try {
-    ShardOptions shard;
-    shard.rank = context_.rank;
-    shard.formats = formats_;
-    shard.max_pairs = max_step_tokens() * shape_.top_k;
-    shard.on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
+    const auto on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
     const NamedRange range(*backend_.device, "load weights");
-    shard_ = std::make_unique<ExpertShard>(*checkpoint_, *placement_, shard, backend());
-    if (backend_.device->place() != Place::kHost) {
-      staged_ = std::make_unique<StagedExperts>(
-          *shard_, backend(), TokenRows{nullptr, row_dtype(), shape_.hidden_size},
-          StagedExperts::Limits{max_step_tokens(), shard.max_pairs});
-    }
+    experts_ = make_experts(site(), true, on_bytes);
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
-      coordinator_->weights = load_coordinator_weights(
-          *checkpoint_, formats_, backend(), [&](uint64_t bytes) { progress.add(bytes); });
-      make_coordinator();
+      Coordinator& c = *coordinator_;
+      const int64_t before = backend_.device->allocated_bytes();
+      c.weights = load_coordinator_weights(*checkpoint_, formats_, site().backend, on_bytes);
+      taken_weight_bytes_ = backend_.device->allocated_bytes() - before;
+      if (hooks_.make_routing) c.routing = hooks_.make_routing(checkpoint_->config());
+      if (recorder_) c.observers.add(*recorder_);
+      make_cache(site(), c);
+      make_path(site(), experts_, c);
+      make_forward(site(), c);
+      make_engine(c);
     }
+    check_taken();
   } catch (...) {
     progress.finish();  // so that rank 0 does not wait for the rest; the error is agreed on next
     throw;
@@ -191,70 +174,91 @@ void ModelSession::load() {
   progress.finish();
 }
 
-void ModelSession::make_coordinator() {
-  const ModelConfig& config = checkpoint_->config();
-  const int batch = num_sequences();
-  const int64_t pages_each = (max_context() + kTile - 1) / kTile;
-  Coordinator& c = *coordinator_;
-  c.cache = std::make_unique<KvCache>(kv_layout_of(config.attention, kv_dtype_), config.num_layers,
-                                      static_cast<int32_t>(pages_each * batch), backend());
-  c.exchange =
-      make_exchange({.transport = context_.transport,
-                     .local = options_.self_exchange ? &experts_for_host_rows()
-                                                     : static_cast<LocalExperts*>(shard_.get()),
-                     .device = backend_.device.get(),
-                     .ops = backend_.ops.get(),
-                     .row_dtype = row_dtype(),
-                     .hidden_size = config.hidden_size,
-                     .num_layers = config.num_layers,
-                     .max_tokens = max_step_tokens(),
-                     .top_k = config.top_k,
-                     .may_spin = may_spin(context_),
-                     .self_exchange = options_.self_exchange});
-  if (hooks_.make_routing) c.routing = hooks_.make_routing(config);
-  if (recorder_) c.observers.add(*recorder_);
-  make_path();
-  c.forward = std::make_unique<Forward>(ForwardContext{.config = &config,
-                                                       .weights = &c.weights,
-                                                       .cache = c.cache.get(),
-                                                       .device = backend_.device.get(),
-                                                       .ops = backend_.ops.get(),
-                                                       .stream = backend_.stream.get(),
-                                                       .activations = activations_,
-                                                       .max_tokens = max_step_tokens()},
-                                        MoeLayerParts{c.path.get(), row_dtype()});
-  c.engine = std::make_unique<Engine>(
-      *c.forward, *c.cache, config.vocab_size,
-      EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
-                    .max_context = max_context(),
-                    .max_batch = batch,
-                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
+ModelSession::Experts ModelSession::make_experts(const Site& site, bool reads_weights,
+                                                 const ShardBytesRead& on_bytes) const {
+  ShardOptions options;
+  options.rank = site.rank;
+  options.formats = formats_;
+  options.max_pairs = max_step_tokens() * shape_.top_k;
+  options.on_bytes = on_bytes;
+  options.reads_weights = reads_weights;
+  Experts made;
+  made.shard = std::make_unique<ExpertShard>(*checkpoint_, *site.placement, options, site.backend);
+  const bool rows_come_by_host = site.link == nullptr && (site.rank > 0 || options_.self_exchange);
+  if (site.backend.device->place() == Place::kHost || !rows_come_by_host) return made;
+  made.staged = std::make_unique<StagedExperts>(
+      *made.shard, site.backend, TokenRows{nullptr, row_dtype(), shape_.hidden_size},
+      StagedExperts::Limits{max_step_tokens(), options.max_pairs});
+  return made;
 }
 
-void ModelSession::make_path() {
+void ModelSession::make_cache(const Site& site, Coordinator& c) const {
   const ModelConfig& config = checkpoint_->config();
-  Coordinator& c = *coordinator_;
-  if (!backend_.link) {
-    c.path = make_host_path({.device = backend_.device.get(),
+  const int64_t pages_each = (max_context() + kTile - 1) / kTile;
+  c.cache =
+      std::make_unique<KvCache>(kv_layout_of(config.attention, kv_dtype_), config.num_layers,
+                                static_cast<int32_t>(pages_each * num_sequences()), site.backend);
+}
+
+void ModelSession::make_path(const Site& site, Experts& experts, Coordinator& c) const {
+  const ModelConfig& config = checkpoint_->config();
+  if (site.link == nullptr) {
+    c.exchange = make_exchange({.transport = context_.transport,
+                                .local = options_.self_exchange
+                                             ? &experts.for_host_rows()
+                                             : static_cast<LocalExperts*>(experts.shard.get()),
+                                .device = site.backend.device,
+                                .ops = site.backend.ops,
+                                .row_dtype = row_dtype(),
+                                .hidden_size = config.hidden_size,
+                                .num_layers = config.num_layers,
+                                .max_tokens = max_step_tokens(),
+                                .top_k = config.top_k,
+                                .may_spin = may_spin(context_),
+                                .self_exchange = options_.self_exchange});
+    c.path = make_host_path({.device = site.backend.device,
                              .config = &config,
-                             .placement = &*placement_,
+                             .placement = site.placement,
+                             .max_tokens = max_step_tokens(),
                              .exchange = c.exchange.get(),
                              .routing = c.routing.get(),
                              .observer = &c.observers});
     return;
   }
-  c.path = make_device_path({.backend = backend(),
+  c.path = make_device_path({.backend = site.backend,
                              .config = &config,
-                             .placement = &*placement_,
-                             .link = backend_.link.get(),
+                             .placement = site.placement,
+                             .link = site.link,
                              .transport = context_.transport,
-                             .local = shard_.get(),
+                             .local = experts.shard.get(),
                              .observer = &c.observers,
                              .routing = c.routing.get(),
                              .row_dtype = row_dtype(),
                              .max_tokens = max_step_tokens(),
-                             .fixed = backend_.fixed_capacity,
+                             .fixed = site.fixed,
                              .self_exchange = options_.self_exchange});
+}
+
+void ModelSession::make_forward(const Site& site, Coordinator& c) const {
+  c.forward = std::make_unique<Forward>(ForwardContext{.config = &checkpoint_->config(),
+                                                       .weights = &c.weights,
+                                                       .cache = c.cache.get(),
+                                                       .device = site.backend.device,
+                                                       .ops = site.backend.ops,
+                                                       .stream = site.backend.stream,
+                                                       .activations = activations_,
+                                                       .max_tokens = max_step_tokens(),
+                                                       .max_logit_rows = max_logit_rows()},
+                                        MoeLayerParts{c.path.get(), row_dtype()});
+}
+
+void ModelSession::make_engine(Coordinator& c) const {
+  c.engine = std::make_unique<Engine>(
+      *c.forward, *c.cache, checkpoint_->config().vocab_size,
+      EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
+                    .max_context = max_context(),
+                    .max_batch = num_sequences(),
+                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
 }
 
 int ModelSession::run(const Serve& serve) {
@@ -266,6 +270,7 @@ int ModelSession::run_coordinator(const Serve& serve) {
   Serving serving{*c.engine, *c.forward, *c.cache, c.observers};
   try {
     const int code = serve(serving);
+    check_taken();
     if (recorder_) recorder_->commit();
     stop_workers(code, kStopTimeoutMs);
     return code;
@@ -310,19 +315,26 @@ void ModelSession::stop_workers(int code, int64_t timeout_ms) {
   }
 }
 
+WorkerOptions ModelSession::worker_options() const {
+  return {.coordinators = {0},
+          .row_dtype = row_dtype(),
+          .hidden_size = checkpoint_->config().hidden_size,
+          .num_layers = checkpoint_->config().num_layers,
+          .max_rows = max_step_tokens(),
+          .max_pairs = max_step_tokens() * shape_.top_k,
+          .may_spin = may_spin(context_)};
+}
+
 int ModelSession::run_worker() {
-  const WorkerOptions options{.coordinators = {0},
-                              .row_dtype = row_dtype(),
-                              .hidden_size = checkpoint_->config().hidden_size,
-                              .num_layers = checkpoint_->config().num_layers,
-                              .max_rows = max_step_tokens(),
-                              .max_pairs = max_step_tokens() * shape_.top_k,
-                              .may_spin = may_spin(context_)};
   if (backend_.link) {
-    return DeviceWorker({backend(), backend_.link.get(), context_.transport, shard_.get()}, options)
-        .run();
+    DeviceWorker worker(
+        {site().backend, backend_.link.get(), context_.transport, experts_.shard.get()},
+        worker_options());
+    check_taken();
+    return worker.run();
   }
-  return Worker(*context_.transport, experts_for_host_rows(), options).run(*backend_.stream);
+  return Worker(*context_.transport, experts_.for_host_rows(), worker_options())
+      .run(*backend_.stream);
 }
 
 ExchangeTotals ModelSession::exchange_totals() const { return coordinator_->path->totals(); }

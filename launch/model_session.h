@@ -17,9 +17,12 @@
 #include "launch/run_config.h"
 #include "launch/session_backend.h"
 #include "model/checkpoint.h"
+#include "topology/gpu_memory_plan.h"
+#include "topology/memory_plan.h"
 #include "topology/placement.h"
 #include "worker/expert_shard.h"
 #include "worker/staged_experts.h"
+#include "worker/worker.h"
 
 namespace colibri {
 
@@ -27,6 +30,7 @@ namespace colibri {
 struct SessionNeeds {
   int64_t max_context = 0;
   int num_sequences = 1;
+  bool scores_prompts = false;  // logits of every token of a step, not of each sequence's last
 };
 
 // What a coordinator works with, inside ModelSession::run.
@@ -39,6 +43,8 @@ struct Serving {
 
 // What a run may replace. Functions that are not set leave things as they are.
 struct SessionHooks : BackendHooks {
+  // Another plan of this rank's GPU than the true one, which what was taken is then held against.
+  std::function<void(GpuNeed&)> change_gpu_plan;
   // Rank 0: another choice of experts than the router's.
   std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
 };
@@ -49,8 +55,9 @@ class ModelSession {
   // request costs no load.
   using Prepare = std::function<SessionNeeds(const Checkpoint&)>;
 
-  // Opens the checkpoint, plans placement and memory, loads this rank's share. All ranks succeed or
-  // all fail with one error. `context` outlives the session.
+  // Opens the checkpoint, plans placement and memory, loads this rank's share and holds what it
+  // took on a GPU against the plan. All ranks succeed or all fail with one error. `context`
+  // outlives the session.
   ModelSession(const CommonOptions& options, RankContext& context, const Prepare& prepare,
                const SessionHooks& hooks = {});
   ~ModelSession();
@@ -79,13 +86,28 @@ class ModelSession {
 
  private:
   struct Coordinator;
+  struct Site;
+  // The shard, and where rows come from host memory into a GPU's, the way for them.
+  struct Experts {
+    std::unique_ptr<ExpertShard> shard;
+    std::unique_ptr<StagedExperts> staged;
+
+    LocalExperts& for_host_rows() {
+      if (staged) return *staged;
+      return *shard;
+    }
+  };
 
   void open(const Prepare& prepare);
   void compare_with_others(int64_t timeout_ms) const;
-  void check_memory_plan() const;
+  void place(std::vector<int64_t> capacity_slots);
   void load();
-  void make_coordinator();
-  void make_path();
+  Site site();
+  Experts make_experts(const Site& site, bool reads_weights, const ShardBytesRead& on_bytes) const;
+  void make_cache(const Site& site, Coordinator& c) const;
+  void make_path(const Site& site, Experts& experts, Coordinator& c) const;
+  void make_forward(const Site& site, Coordinator& c) const;
+  void make_engine(Coordinator& c) const;
   int run_coordinator(const Serve& serve);
   int run_worker();
   void stop_workers(int exit_code, int64_t timeout_ms);
@@ -93,8 +115,22 @@ class ModelSession {
   int max_batch() const;
   int64_t max_context() const;
   int num_sequences() const;
-  Backend backend();
-  LocalExperts& experts_for_host_rows();
+  int64_t max_logit_rows() const;
+  WorkerOptions worker_options() const;
+  std::vector<DenseShape> dense_shapes_of(int rank) const;
+
+  // Memory (session_plan.cc).
+  MemoryPlanOptions plan_sizes() const;
+  bool has_link() const;
+  std::vector<int64_t> agreed_capacities(int64_t timeout_ms);
+  std::vector<int64_t> capacities(std::span<const GpuMemory> memory) const;
+  GpuNeed need_of(int rank, const Placement& placement) const;
+  void add_parts(const Site& site, GpuNeed& need) const;
+  void add_library(const Site& site, GpuNeed& need) const;
+  void add_estimates(const Site& site, GpuNeed& need) const;
+  void check_memory_plan();
+  void check_gpu_plan();
+  void check_taken() const;
 
   CommonOptions options_;
   RankContext& context_;
@@ -108,8 +144,10 @@ class ModelSession {
   std::optional<Placement> placement_;
   std::unique_ptr<ThreadPool> pool_;
   SessionBackend backend_;
-  std::unique_ptr<ExpertShard> shard_;
-  std::unique_ptr<StagedExperts> staged_;    // the shard for rows in host memory; GPU only
+  GpuMemory gpu_memory_;            // before anything is taken; only on a GPU
+  std::optional<GpuNeed> need_;     // of this rank; only on a GPU
+  int64_t taken_weight_bytes_ = 0;  // of the coordinator's weights, on a GPU
+  Experts experts_;
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
   std::unique_ptr<Coordinator> coordinator_;
 };

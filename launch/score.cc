@@ -139,7 +139,7 @@ void Scoring::print_summary(size_t num_requests, double load_s) const {
 
 int score(const RunConfig& config, RankContext& context) {
   std::vector<ScoreRequest> requests;
-  SessionNeeds needs;
+  SessionNeeds needs{.scores_prompts = true};
   const auto prepare = [&](const Checkpoint& checkpoint) {
     requests = read_score_requests(config.score, checkpoint,
                                    context_limit(config.common, checkpoint.config()));

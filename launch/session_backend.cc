@@ -8,9 +8,6 @@
 namespace colibri {
 namespace {
 
-// Decode steps up to this many tokens have messages of fixed size over NCCL.
-constexpr int64_t kMaxFixedTokens = 64;
-
 std::unique_ptr<Device> make_device(const BackendHooks& hooks, const ChosenDevice& chosen,
                                     ThreadPool& pool) {
   if (hooks.make_device) return hooks.make_device(pool);

@@ -40,6 +40,9 @@ struct SessionBackend {
   std::string text() const;
 };
 
+// Decode steps up to this many tokens have messages of fixed size over NCCL.
+inline constexpr int64_t kMaxFixedTokens = 64;
+
 // Every rank calls it at the same point: with NCCL the ranks join a communicator here. Errors:
 // kUnsupported for a combination that cannot be; those of the GPU and of NCCL.
 // `dense`: the matrices that this rank multiplies with bf16 rows.

@@ -122,6 +122,28 @@ void check_capacity(const Placement& placement, std::span<const int64_t> capacit
   }
 }
 
+std::string unasked_text(const Placement& placement, int coordinator_experts) {
+  if (placement.num_ranks() == 1) return "";
+  int64_t asked = 0, all = 0;
+  for (int layer = 0; layer < placement.num_layers(); ++layer) {
+    if (!placement.has_experts(layer)) continue;
+    asked += coordinator_experts;
+    all += placement.num_experts();
+  }
+  const int64_t held = placement.num_slots(0);
+  if (held == asked) return "";
+  std::ostringstream text;
+  if (held > asked) {
+    text << "the other ranks cannot hold all experts: rank 0 holds " << held << " of " << all
+         << " (all layers)";
+  } else {
+    text << "rank 0 has no room for --coordinator-experts " << coordinator_experts << ": it holds "
+         << held << " of " << all << " (all layers)";
+  }
+  text << "; " << describe(placement);
+  return text.str();
+}
+
 std::string describe(const Placement& placement) {
   struct Range {
     size_t low, high;

@@ -97,6 +97,11 @@ Placement random_placement(const ModelShape& shape, const PlacementOptions& opti
 // Fails with kEnvironment naming the first rank whose slots exceed its capacity. Empty: no limit.
 void check_capacity(const Placement& placement, std::span<const int64_t> capacity_slots);
 
+// What nobody asked for, in one line for people: rank 0 of several holds more than
+// `coordinator_experts` of each layer, because the others cannot hold the rest, or fewer, because
+// they do not fit. "" when neither is so.
+std::string unasked_text(const Placement& placement, int coordinator_experts);
+
 // One line for people: "experts a layer: rank 0 none, ranks 1-2 8". Counts that differ between
 // layers are ranges.
 std::string describe(const Placement& placement);

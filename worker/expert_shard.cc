@@ -41,7 +41,9 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
           *backend.device, static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
     }
   }
-  load_to_backend(checkpoint, loads, memory_.as<char>(), backend, options_.on_bytes);
+  if (options_.reads_weights) {
+    load_to_backend(checkpoint, loads, memory_.as<char>(), backend, options_.on_bytes);
+  }
   lay_out_tables();
   options_.on_bytes = {};  // what it captured may end with the load
 }
@@ -96,6 +98,10 @@ void ExpertShard::lay_out_tables() {
   slot_group_begin_ = Buffer(device, (most_slots + 1) * sizeof(int32_t));
   slot_pair_row_ = Buffer(device, pairs * sizeof(int32_t));
   slot_out_ = Buffer(device, pairs * sizeof(int64_t));
+  device_groups_.reserve(most_slots);
+  device_group_begin_.reserve(most_slots + 1);
+  device_pair_row_.reserve(pairs);
+  device_out_offset_.reserve(pairs);
 }
 
 // A counting sort of the pairs by slot; only slots with rows become groups.

@@ -27,6 +27,7 @@ struct ShardOptions {
   WeightFormats formats = {};
   int64_t max_pairs = 0;  // largest number of (row, slot) pairs of one call
   ShardBytesRead on_bytes = [](uint64_t) {};
+  bool reads_weights = true;  // false: takes its memory and reads nothing, for a plan
 };
 
 class ExpertShard : public LocalExperts, public DeviceExperts {

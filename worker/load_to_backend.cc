@@ -70,6 +70,11 @@ void load_through(Stretch& stretch, const Checkpoint& checkpoint, std::vector<Ma
 
 }  // namespace
 
+int64_t staging_bytes_of_load(int64_t total_bytes, int64_t largest_bytes) {
+  const int64_t stretch = std::max(static_cast<int64_t>(kStretchBytes), largest_bytes);
+  return 2 * std::min(stretch, total_bytes);
+}
+
 void load_to_backend(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& loads,
                      char* memory, const Backend& backend,
                      const std::function<void(uint64_t)>& on_bytes) {

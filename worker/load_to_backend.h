@@ -18,4 +18,8 @@ void load_to_backend(const Checkpoint& checkpoint, const std::vector<MatrixLoad>
                      char* memory, const Backend& backend,
                      const std::function<void(uint64_t)>& on_bytes);
 
+// Of pinned memory that load_to_backend takes and gives back for matrices of total_bytes, each of
+// largest_bytes at most.
+int64_t staging_bytes_of_load(int64_t total_bytes, int64_t largest_bytes);
+
 }  // namespace colibri

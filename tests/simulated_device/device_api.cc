@@ -39,7 +39,7 @@ cudaDeviceProp properties_of(int device) {
   cudaDeviceProp p = {};
   std::snprintf(p.name, sizeof p.name, "Simulated GPU");
   p.uuid = uuid_of(device);
-  p.totalGlobalMem = s.memory_bytes;
+  p.totalGlobalMem = s.memory_of(device);
   p.sharedMemPerBlock = kSharedPerBlock;
   p.sharedMemPerBlockOptin = kSharedOptin;
   p.sharedMemPerMultiprocessor = kSharedPerMultiprocessor;

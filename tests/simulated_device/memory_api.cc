@@ -14,7 +14,7 @@ cudaError_t allocate(void** out, size_t bytes, MemoryKind kind) {
   if (bytes == 0) return cudaSuccess;
   const int device = current_device();
   DeviceState& state = device_state(device);
-  if (kind == MemoryKind::kDevice && bytes > settings().memory_bytes - state.bytes_in_use) {
+  if (kind == MemoryKind::kDevice && bytes > settings().memory_of(device) - state.bytes_in_use) {
     return cudaErrorMemoryAllocation;
   }
   const Allocation* one = allocate_memory(bytes, kind, device);
@@ -123,7 +123,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return call([&] {
-    *total_bytes = settings().memory_bytes;
+    *total_bytes = settings().memory_of(current_device());
     *free_bytes = *total_bytes - device_state(current_device()).bytes_in_use;
     return cudaSuccess;
   });

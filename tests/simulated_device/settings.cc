@@ -21,13 +21,16 @@ std::string_view text_of(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-uint64_t number_of(const char* name, uint64_t otherwise) {
-  const std::string_view text = text_of(name);
-  if (text.empty()) return otherwise;
+uint64_t number_in(const char* name, std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) refuse(name, text, "a number");
   return value;
+}
+
+uint64_t number_of(const char* name, uint64_t otherwise) {
+  const std::string_view text = text_of(name);
+  return text.empty() ? otherwise : number_in(name, text);
 }
 
 std::vector<std::string> list_of(const char* name) {
@@ -62,7 +65,11 @@ Settings read() {
   s.num_devices = static_cast<int>(number_of("COLIBRI_SIM_DEVICES", 1));
   if (s.num_devices > 64) refuse("COLIBRI_SIM_DEVICES", text_of("COLIBRI_SIM_DEVICES"), "0 to 64");
   s.labels = list_of("COLIBRI_SIM_UUIDS");
-  s.memory_bytes = number_of("COLIBRI_SIM_MEMORY", s.memory_bytes);
+  const auto sizes = list_of("COLIBRI_SIM_MEMORY");
+  if (!sizes.empty()) s.memory_bytes.clear();
+  for (const std::string& size : sizes) {
+    s.memory_bytes.push_back(number_in("COLIBRI_SIM_MEMORY", size));
+  }
   const auto capability = text_of("COLIBRI_SIM_CAPABILITY");
   if (!capability.empty() &&
       std::sscanf(capability.data(), "%d.%d", &s.capability_major, &s.capability_minor) != 2) {

@@ -11,6 +11,7 @@ namespace {
 SessionNeeds needs_of(const ModelRun& run) {
   SessionNeeds needs;
   needs.num_sequences = static_cast<int>(run.prompts.size());
+  needs.scores_prompts = run.score_prompt;
   for (const auto& prompt : run.prompts) {
     needs.max_context =
         std::max(needs.max_context, static_cast<int64_t>(prompt.size()) + run.max_tokens);

@@ -199,5 +199,23 @@ TEST(PlacementTest, DescriptionGroupsEqualRanks) {
             "experts a layer: rank 0 none");
 }
 
+TEST(PlacementTest, WhatNobodyAskedForIsSaid) {
+  const ModelShape shape = shape_of(5, {true, true});
+  const auto text = [&](int asked, const std::vector<int64_t>& room) {
+    const PlacementOptions options{
+        .num_ranks = 3, .coordinator_experts = asked, .capacity_slots = room};
+    return unasked_text(contiguous_placement(shape, options), asked);
+  };
+  EXPECT_EQ(text(0, {}), "");
+  EXPECT_EQ(text(2, {}), "");
+  EXPECT_EQ(text(0, {9, 4, 4}),
+            "the other ranks cannot hold all experts: rank 0 holds 2 of 10 (all layers); experts a "
+            "layer: rank 0 1, ranks 1-2 2");
+  EXPECT_EQ(text(2, {2, 9, 9}),
+            "rank 0 has no room for --coordinator-experts 2: it holds 2 of 10 (all layers); "
+            "experts a layer: rank 0 1, ranks 1-2 2");
+  EXPECT_EQ(unasked_text(contiguous_placement(shape, {.num_ranks = 1}), 0), "");
+}
+
 }  // namespace
 }  // namespace colibri

@@ -104,7 +104,7 @@ TEST_F(Devices, OccupancyIsBoundedBySharedMemory) {
 void with_three_devices() {
   setenv("COLIBRI_SIM_DEVICES", "3", 1);
   setenv("COLIBRI_SIM_UUIDS", "a,b,a", 1);
-  setenv("COLIBRI_SIM_MEMORY", "1000", 1);
+  setenv("COLIBRI_SIM_MEMORY", "1000,2000", 1);
   const auto want = [](bool fact, const char* text) {
     if (!fact) std::fprintf(stderr, "not so: %s\n", text);
     if (!fact) std::exit(1);
@@ -117,6 +117,7 @@ void with_three_devices() {
   want(std::memcmp(&p[0].uuid, &p[2].uuid, 16) == 0, "forced duplicate");
   want(std::memcmp(&p[0].uuid, &p[1].uuid, 16) != 0, "others differ");
   want(p[0].totalGlobalMem == 1000, "memory");
+  want(p[1].totalGlobalMem == 2000 && p[2].totalGlobalMem == 2000, "memory of the last named");
   cudaSetDevice(2);
   int of_thread = -1;
   std::thread([&] { cudaGetDevice(&of_thread); }).join();
