@@ -168,12 +168,13 @@ void ModelSession::add_parts(const Site& site, GpuNeed& need) const {
   };
   Experts experts = make_experts(site, false, [](uint64_t) {});
   need.expert_bytes = experts.shard->resident_bytes();
-  need.workspace_bytes = taken() - need.expert_bytes;
+  if (experts.staged) need.message_bytes = static_cast<int64_t>(experts.staged->size_bytes());
+  need.workspace_bytes = taken() - need.expert_bytes - need.message_bytes;
   if (site.rank > 0) {
     if (site.link == nullptr) return;
     const DeviceWorker worker({site.backend, site.link, context_.transport, experts.shard.get()},
                               worker_options());
-    need.message_bytes = taken();
+    need.message_bytes += taken();
     need.staging_bytes = device.staging_bytes();
     return;
   }
@@ -189,7 +190,7 @@ void ModelSession::add_parts(const Site& site, GpuNeed& need) const {
   make_cache(site, c);
   need.kv_cache_bytes = taken();
   make_path(site, experts, c);
-  need.message_bytes = taken();
+  need.message_bytes += taken();
   make_forward(site, c);
   need.logits_bytes = static_cast<int64_t>(c.forward->logits_bytes());
   need.workspace_bytes += taken() - need.logits_bytes;

@@ -21,6 +21,9 @@ class StagedExperts : public LocalExperts {
   // Errors: those of `inner`.
   void run(const LocalRows& rows, Stream& stream) override;
 
+  // Of rows and results on the device.
+  size_t size_bytes() const { return rows_.size_bytes() + results_.size_bytes(); }
+
  private:
   LocalExperts& inner_;
   Backend backend_;

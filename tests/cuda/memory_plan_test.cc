@@ -28,7 +28,7 @@ ChosenDevice first_gpu(int num_ranks) {
 
 struct Session {
   std::string model = "qwen2_moe_shared";
-  std::string activations = "f32";
+  std::string weights = "f32", activations = "f32";
   int ranks = 1;
   bool device_rows = false;
   std::function<void(int rank, GpuNeed&)> change_plan = [](int, GpuNeed&) {};
@@ -39,6 +39,7 @@ struct Session {
 void open(const Session& what) {
   CommonOptions options;
   options.model = kModels + what.model;
+  options.weights = what.weights;
   options.activations = what.activations;
   options.transport = "local";
   options.threads = 1;
@@ -86,7 +87,8 @@ TEST(GpuPlanTest, IsWhatASessionTakesToTheByte) {
 TEST(GpuPlanTest, ProductsOfTheLibraryAreInIt) {
   GpuNeed planned;
   int64_t taken = 0;
-  open({.activations = "bf16",
+  open({.weights = "bf16",
+        .activations = "bf16",
         .change_plan = [&](int, GpuNeed& need) { planned = need; },
         .look = [&](ModelSession& session) { taken = session.device().allocated_bytes(); }});
   EXPECT_GT(planned.library_bytes, 1 << 20) << "cuBLASLt's workspace on the simulated device";

@@ -196,16 +196,6 @@ TEST(GpuLogitsTest, HaveTheCpusBytesWhereResultsDoNotFit) {
   }
 }
 
-// Unequal GPUs: rank 1 holds what its GPU has room for, rank 0 what is left over.
-TEST(GpuLogitsTest, HaveTheCpusBytesWhereExpertsOverflowToRankZero) {
-  const Subject subject{.fixture = "qwen3_moe_split", .num_tokens = 3};
-  const Spread spread{.ranks = 3,
-                      .transport = "mpi",
-                      .environment = {"COLIBRI_SIM_MEMORY=8000000000,NNN,NNN"}};
-  const TempDir dir;
-  expect_bytes(subject, cpu_logits_of(subject), {spread});
-}
-
 // Seeds say in which order threads and blocks run; streams run at once, as late as they may, or now
 // and then.
 TEST(GpuLogitsTest, DoNotDependOnTheOrderInWhichGpusWork) {

@@ -76,7 +76,7 @@ TEST_F(SimulatedGpuTest, OneGpuUnderTwoNumbersIsFoundByItsUuid) {
 }
 
 TEST_F(SimulatedGpuTest, PlanThatDoesNotFitNamesRankSizesAndWhatToDo) {
-  // Rank 1 holds the experts: 9.4 MB.
+  // Rank 0's activations alone take more.
   expect_refused(run_command(on_gpus({"--device", "cuda", "--ranks", "2"}), 30,
                              {"COLIBRI_SIM_DEVICES=2", "COLIBRI_SIM_MEMORY=8000000"}),
                  3, {"not enough memory on rank", "; use more GPUs, a smaller --max-context"});
