@@ -72,6 +72,9 @@ MemoryPlanOptions ModelSession::plan_sizes() const {
   sizes.max_tokens = max_step_tokens();
   sizes.coordinator_workspace_bytes =
       attention_workspace_bytes(checkpoint_->config(), max_step_tokens());
+  // Logits of more rows than the formula has.
+  sizes.coordinator_workspace_bytes += static_cast<int64_t>(sizeof(float)) * shape_.vocab_size *
+                                       (max_logit_rows() - num_sequences());
   return sizes;
 }
 

@@ -78,8 +78,8 @@ void check_expert_room(const ExpertRoom& room) {
   if (left_over == 0) return;
   std::string ranks;
   for (size_t rank = 0; rank < room.capacity_slots.size(); ++rank) {
-    ranks += (rank == 0 ? "rank " : ", rank ") + std::to_string(rank) + "'s " +
-             describe(room.gpu_of_rank[rank]) + " has room for " +
+    ranks += (rank == 0 ? "rank " : ", rank ") + std::to_string(rank) + "'s GPU " +
+             std::to_string(room.gpu_of_rank[rank].ordinal) + " has room for " +
              std::to_string(room.capacity_slots[rank]) + " beside " +
              format_bytes(room.fixed[rank].total_bytes()) + " of other things in " +
              format_bytes(room.memory[rank].free_bytes);

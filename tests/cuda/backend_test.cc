@@ -99,6 +99,17 @@ TEST_F(CudaBackendGpuTest, OperationRunsThroughThePointers) {
   EXPECT_EQ(sums[2], 6);
 }
 
+TEST_F(CudaBackendGpuTest, DeviceCountsTheBytesItHandsOut) {
+  const auto device = backend().make_device(0);
+  void* memory = device->allocate(100);
+  void* staging = device->allocate_staging(30);
+  EXPECT_EQ(device->allocated_bytes(), 100);
+  EXPECT_EQ(device->staging_bytes(), 30);
+  device->release(memory, 100);
+  device->release_staging(staging, 30);
+  EXPECT_EQ(device->allocated_bytes() + device->staging_bytes(), 0);
+}
+
 TEST_F(CudaBackendGpuTest, TimedEventsTellTheTimeBetweenThemAndWaitsAreAddedUp) {
   const auto device = backend().make_device(0);
   const auto stream = device->make_stream();

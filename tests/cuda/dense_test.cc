@@ -116,5 +116,21 @@ TEST(DenseProducts, RefuseAShapeThatIsEmpty) {
   EXPECT_THROW(make_dense_products(*rig.device, {&shape, 1}, {}), Error);
 }
 
+// Buckets 1 2 4 8 serve five rows: the probe has a weight of 12 * 8 and eight rows of 8 and 12, the
+// copies eight rows.
+TEST(DenseProducts, SayWhatTheyTakeBeforeTheyDo) {
+  const DenseShape shape{.n = 12, .k = 8, .dtype = DType::kBF16, .max_tokens = 5};
+  const DenseOptions options{
+      .buckets = {1, 2, 4, 8, 16}, .workspace_bytes = 1 << 16, .time_us = {}, .measures = false};
+  const DenseMemory memory = dense_memory({&shape, 1}, options);
+  EXPECT_EQ(memory.probe_bytes, 12 * 8 * 2 + 8 * 8 * 2 + 8 * 12 * 4);
+  EXPECT_EQ(memory.kept_bytes, (1 << 16) + 8 * 8 * 2 + 8 * 12 * 4);
+  CudaRig rig;
+  const int64_t before = rig.device->allocated_bytes();
+  const auto dense = make_dense_products(*rig.device, {&shape, 1}, options);
+  ASSERT_TRUE(dense->reports().front().fits);
+  EXPECT_EQ(rig.device->allocated_bytes() - before, memory.kept_bytes);
+}
+
 }  // namespace
 }  // namespace colibri

@@ -119,8 +119,8 @@ TEST(GpuCapacityTest, ExpertsThatFitNowhereNameEveryRankTheNeedAndWhatToDo) {
   room.num_slots = 8;
   EXPECT_ERROR(check_expert_room(room), kEnvironment,
                "not enough memory for the experts: of 8 (all layers, 1.00 KB each) 3 fit nowhere, "
-               "3.00 KB: rank 0's GPU 0 (NVIDIA H100, GPU-1) has room for 2 beside 5.40 KB of "
-               "other things in 7.40 KB, rank 1's GPU 1 (NVIDIA H100, GPU-1) has room for 3");
+               "3.00 KB: rank 0's GPU 0 has room for 2 beside 5.40 KB of other things in 7.40 KB, "
+               "rank 1's GPU 1 has room for 3 beside ");
   EXPECT_ERROR(check_expert_room(room), kEnvironment, "; use more GPUs, a smaller --max-context");
 }
 
