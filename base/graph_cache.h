@@ -10,6 +10,9 @@
 
 namespace colibri {
 
+// Graphs that a cache holds at a time, at most; when there are more, all go.
+inline constexpr size_t kMaxGraphs = 128;
+
 // Key: what the work depends on besides what lies in the device's memory; ordered by <.
 template <class Key>
 class GraphCache {
@@ -21,14 +24,13 @@ class GraphCache {
   template <class Enqueue>
   void run(const Key& key, Stream& stream, const Enqueue& enqueue) {
     if (!std::exchange(is_warm_, true)) return enqueue();
-    if (graphs_.size() > kMaxGraphs) graphs_.clear();
+    if (graphs_.size() >= kMaxGraphs && !graphs_.contains(key)) graphs_.clear();
     std::unique_ptr<Graph>& graph = graphs_[key];
     if (!graph) graph = device_.capture(stream, enqueue);
     graph->enqueue(stream);
   }
 
  private:
-  static constexpr size_t kMaxGraphs = 128;
   Device& device_;
   bool is_warm_ = false;
   std::map<Key, std::unique_ptr<Graph>> graphs_;

@@ -188,7 +188,7 @@ int bench(const RunConfig& config, RankContext& context) {
   hooks.make_routing = [&](const ModelConfig& model) {
     return make_routing(config.bench.routing, model);
   };
-  ProfiledOps* profiled = nullptr;  // lives as long as the session
+  ProfiledOps* profiled = nullptr;  // the last one made, which lives as long as the session
   if (context.is_root() && context.device.is_cuda()) {
     hooks.wrap_ops = [&](std::unique_ptr<Ops> ops, Device& device) {
       const size_t filler = gpu_probe_sizes(*context.device.backend).filler_bytes;

@@ -21,7 +21,8 @@ namespace colibri {
 struct BackendHooks {
   std::function<std::unique_ptr<Device>(ThreadPool&)> make_device;
   std::function<std::unique_ptr<Ops>(Isa)> make_ops;
-  // Takes the place of the operations that were made, for the given device.
+  // Takes the place of the operations that were made, for the given device. Called for plans of a
+  // GPU's memory too, with a device that only counts; the last time for the session's own.
   std::function<std::unique_ptr<Ops>(std::unique_ptr<Ops>, Device&)> wrap_ops;
   // Rows then travel between devices, planned there. Called on every rank of several.
   std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;

@@ -5,6 +5,7 @@
 
 #include "base/counting_device.h"
 #include "base/error.h"
+#include "base/graph_cache.h"
 #include "launch/cuda_backend.h"
 #include "launch/gpu_plan.h"
 #include "launch/session_parts.h"
@@ -216,7 +217,7 @@ void ModelSession::add_estimates(const Site& site, GpuNeed& need) const {
   const int64_t sizes = num_step_sizes(std::min<int64_t>(site.fixed.max_tokens, num_sequences()));
   const auto tiles = static_cast<uint64_t>((max_context() + kTile - 1) / kTile);
   const int64_t contexts = site.rank == 0 ? std::bit_width(std::bit_ceil(tiles)) : 1;
-  need.graph_bytes = graph_bytes_estimate(std::min<int64_t>(sizes * contexts, 128));
+  need.graph_bytes = graph_bytes_estimate(std::min(sizes * contexts, int64_t{kMaxGraphs}));
 }
 
 // Rank 0 has the table logged; each rank's own need is held against its own GPU.

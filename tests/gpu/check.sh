@@ -106,6 +106,7 @@ if grep -q '^no cuBLASLt' "$out/facts.log"; then has_cublaslt=no; fi
 
 # 2. Kernels against the CPU backend, whole models, promise 1.
 tests cuda_backend_test 60 '*'
+tests cuda_memory_test 60 '*'
 tests cuda_kernels_test 60 'CudaRmsNorm.*:CudaRoundRows.*'
 tests cuda_rows_test 90 'CudaKvWrite.*:CudaCombine.*'
 tests cuda_products_test 90 '*MatMulTakesStride*'

@@ -7,7 +7,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/programs"
 
 made_up() { printf '#!/bin/sh\n%s\n' "$2" >"$folder/programs/$1"; chmod +x "$folder/programs/$1"; }
-for name in gpu_bench cuda_backend_test cuda_exchange_test gpu_promise_test colibri; do
+for name in gpu_bench cuda_backend_test cuda_memory_test cuda_exchange_test gpu_promise_test colibri; do
   made_up $name "echo '| a table |'"
 done
 made_up cuda_kernels_test 'echo this broke; exit 3'

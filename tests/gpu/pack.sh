@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 architecture=${1:-90}
 build=build/gpu bundle=build/gpu-bundle
 programs="colibri gpu_bench gpu_promise_test cuda_backend_test cuda_kernels_test cuda_rows_test
-  cuda_products_test cuda_exchange_test cuda_dense_test cuda_model_test nccl_comm_test"
+  cuda_products_test cuda_exchange_test cuda_dense_test cuda_memory_test cuda_model_test nccl_comm_test"
 
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOLIBRI_TESTS=on -DCOLIBRI_MPI=off \
   -DCOLIBRI_CUDA=on -DCMAKE_CUDA_ARCHITECTURES="$architecture-real" -DCOLIBRI_TESTED_DIR=. \
