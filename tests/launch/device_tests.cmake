@@ -12,6 +12,7 @@ colibri_test(device_test unit
     cuda_backend_test.cc
     device_choice_test.cc
     doctor_gpus_test.cc
+    gpu_plan_test.cc
   LINK colibri_launch)
 add_dependencies(device_test other_version no_symbol)
 
