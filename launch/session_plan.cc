@@ -191,6 +191,7 @@ void ModelSession::add_parts(const Site& site, GpuNeed& need) const {
   }
   need.host_bytes += 2 * largest;  // one at a time, read and then cut up
   Coordinator c;
+  if (hooks_.make_routing) c.routing = hooks_.make_routing(checkpoint_->config());
   make_cache(site, c);
   need.kv_cache_bytes = taken();
   make_path(site, experts, c);
