@@ -34,8 +34,9 @@ WorkerProgress::~WorkerProgress() {
   if (num_announced_ > 0) transport_.keep(buffers_);
 }
 
+// Messages are taken here too, so that they do not pile up.
 void WorkerProgress::announced() {
-  if (num_announced_++ > 0) return;
+  if (num_announced_++ > 0) return take_messages();
   for (size_t i = 0; i < workers_.size(); ++i) post(i);
 }
 
@@ -59,12 +60,6 @@ void WorkerProgress::take_messages() {
       post(i);
     }
   }
-}
-
-// Taken here too, so that they do not pile up.
-void WorkerProgress::announced() {
-  ++num_announced_;
-  take_messages();
 }
 
 std::string WorkerProgress::late_ranks() {
