@@ -19,6 +19,9 @@ class GraphCache {
  public:
   explicit GraphCache(Device& device) : device_(device) {}
 
+  // Forgets all graphs, when an address in them no longer holds. None is being replayed.
+  void clear() { graphs_.clear(); }
+
   // Replays the work of `key`, which enqueue() enqueues on `stream` when it is captured. The first
   // work of all is not captured: what is made on first use is made then.
   template <class Enqueue>

@@ -344,7 +344,10 @@ void DevicePath::observe_capacity(int layer) {
 
 bool DevicePath::end_step(const Deadline& deadline, Stream& stream) {
   must_be_exact_ = false;
-  if (!is_fixed_) return true;
+  if (!is_fixed_) {
+    wait(deadline, stream);
+    return true;
+  }
   fetch(0, parts_.config->num_layers, stream);
   wait(deadline, stream);
   const auto* counts = host_counts_.as<int32_t>();

@@ -48,7 +48,7 @@ bool Engine::step() {
   plan_step(states_, options_.limits, parts_);
   build_batch();
   const auto start = std::chrono::steady_clock::now();
-  const float* logits = forward_.run(batch_, options_.step_timeout_ms);
+  const std::span<const StepRow> rows = forward_.run(batch_, options_.step_timeout_ms);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool decodes_only = std::all_of(parts_.begin(), parts_.end(), [this](const StepPart& part) {
@@ -57,7 +57,7 @@ bool Engine::step() {
   });
   (decodes_only ? totals_.decode_s : totals_.prefill_s) += seconds;
   ++totals_.num_steps;
-  hand_out(logits);
+  hand_out(rows);
   return true;
 }
 
@@ -93,9 +93,7 @@ void Engine::build_batch() {
 void Engine::add_part(Sequence& sequence, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = sequence.num_cached + i;
-    if (wants_logits(sequence, position)) {
-      batch_.logit_rows.push_back(static_cast<int32_t>(batch_.ids.size()));
-    }
+    if (const auto row = wanted_of(sequence, position)) batch_.logit_rows.push_back(*row);
     batch_.ids.push_back(sequence.ids[static_cast<size_t>(position)]);
     batch_.positions.push_back(static_cast<int32_t>(position));
     batch_.sequences.push_back(sequence.number);
@@ -104,43 +102,47 @@ void Engine::add_part(Sequence& sequence, int64_t count) {
 }
 
 // The last known position decides the next token; the others are wanted only for scoring.
-bool Engine::wants_logits(const Sequence& sequence, int64_t position) const {
-  if (sequence.request.score_prompt) return true;
-  return position + 1 == static_cast<int64_t>(sequence.ids.size()) &&
-         sequence.request.max_tokens > 0;
+std::optional<LogitRow> Engine::wanted_of(const Sequence& sequence, int64_t position) const {
+  const Request& request = sequence.request;
+  const bool is_last = position + 1 == static_cast<int64_t>(sequence.ids.size());
+  const bool is_picked = is_last && request.max_tokens > 0;
+  const bool is_scored = !is_last && request.score_prompt;
+  LogitRow row{.token = static_cast<int32_t>(batch_.ids.size()),
+               .is_shown = request.on_logits && (is_picked || is_scored)};
+  if (is_picked) {
+    row.pick = token_draw(request.sampling, {.position = sequence.ids.size()}, vocab_size_);
+  }
+  return row.is_shown || is_picked ? std::optional(row) : std::nullopt;
 }
 
-void Engine::hand_out(const float* logits) {
+void Engine::hand_out(std::span<const StepRow> rows) {
+  int64_t end = 0;  // of the part's tokens in the batch
+  size_t i = 0;
   for (const StepPart& part : parts_) {
-    advance(*running_[static_cast<size_t>(part.sequence_idx)], part.count, logits);
+    Sequence& sequence = *running_[static_cast<size_t>(part.sequence_idx)];
+    end += part.count;
+    for (; i < rows.size() && batch_.logit_rows[i].token < end; ++i) {
+      if (batch_.logit_rows[i].is_shown) sequence.request.on_logits(rows[i].logits);
+      if (batch_.logit_rows[i].pick) take_token(sequence, rows[i].id);
+    }
+    advance(sequence, part.count);
   }
 }
 
-void Engine::advance(Sequence& sequence, int64_t count, const float*& logits) {
+void Engine::advance(Sequence& sequence, int64_t count) {
   const auto prompt = static_cast<int64_t>(sequence.request.prompt_ids.size());
-  const auto num_known = static_cast<int64_t>(sequence.ids.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t position = sequence.num_cached + i;
-    if (position < prompt) ++totals_.num_prompt_tokens;
-    if (!wants_logits(sequence, position)) continue;
-    const std::span<const float> row(logits, static_cast<size_t>(vocab_size_));
-    logits += vocab_size_;
-    const bool is_last = position + 1 == num_known;
-    const bool is_scored = !is_last || sequence.request.max_tokens > 0;
-    if (sequence.request.on_logits && is_scored) sequence.request.on_logits(row);
-    if (is_last && sequence.request.max_tokens > 0) take_token(sequence, row);
-  }
+  totals_.num_prompt_tokens += std::clamp<int64_t>(prompt - sequence.num_cached, 0, count);
   sequence.num_cached += count;
-  const bool is_scored_out = sequence.request.max_tokens == 0 && sequence.num_cached == num_known;
+  const bool is_scored_out = sequence.request.max_tokens == 0 &&
+                             sequence.num_cached == static_cast<int64_t>(sequence.ids.size());
   if (is_scored_out && sequence.finish == FinishReason::kNone) {
     end(sequence, FinishReason::kLength);
   }
   if (sequence.finish != FinishReason::kNone) cache_.give_back(sequence.pages);
 }
 
-void Engine::take_token(Sequence& sequence, std::span<const float> logits) {
+void Engine::take_token(Sequence& sequence, int32_t id) {
   const Request& request = sequence.request;
-  const int32_t id = sample(logits, request.sampling, 0, sequence.ids.size());
   ++totals_.num_new_tokens;
   if (std::find(request.stop_ids.begin(), request.stop_ids.end(), id) != request.stop_ids.end()) {
     if (request.on_token) request.on_token(id);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "coordinator/forward.h"
@@ -58,11 +60,11 @@ class Engine {
   void choose_running();
   void build_batch();
   void add_part(Sequence& sequence, int64_t count);
-  void hand_out(const float* logits);
-  void advance(Sequence& sequence, int64_t count, const float*& logits);
-  void take_token(Sequence& sequence, std::span<const float> logits);
+  void hand_out(std::span<const StepRow> rows);
+  void advance(Sequence& sequence, int64_t count);
+  void take_token(Sequence& sequence, int32_t id);
   void end(Sequence& sequence, FinishReason reason);
-  bool wants_logits(const Sequence& sequence, int64_t position) const;
+  std::optional<LogitRow> wanted_of(const Sequence& sequence, int64_t position) const;
 
   Forward& forward_;
   KvCache& cache_;

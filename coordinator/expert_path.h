@@ -49,7 +49,7 @@ class ExpertPath {
   // which are written again. Errors: those of begin, where they show only now.
   // `padded` is `batch` with tokens at its end that nobody asked for, or `batch` itself.
   virtual void begin_step(const Batch& /*batch*/, const Batch& /*padded*/, Stream&) {}
-  virtual bool end_step(const Deadline&, Stream&) { return true; }
+  virtual bool end_step(const Deadline& deadline, Stream& stream) = 0;
   // Largest T of steps that may be captured as a graph and replayed; 0: none may.
   virtual int64_t max_captured_tokens() const { return 0; }
   // Between begin_step and end_step: steps of the same key do the same work, and a graph of one

@@ -28,6 +28,7 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
       latent_(context_),
       mlp_(context_),
       moe_(context_, experts, mlp_),
+      picker_(context_),
       hidden_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
       normed_(float_buffer(context, context.max_tokens * context.config->hidden_size)),
       last_(*context.device, 0),
@@ -35,18 +36,26 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
   if (context.device->place() == Place::kHost) return;
   const int64_t captured = moe_.path().max_captured_tokens();
   inputs_.reserve(context.max_tokens, context.cache->num_pages() + captured);
-  const int64_t most_rows = std::max(captured, context.max_logit_rows);
-  const auto rows = static_cast<size_t>(most_rows) * sizeof(float);
-  last_.reserve_discarding(rows * static_cast<size_t>(context.config->hidden_size));
-  logits_.reserve_discarding(rows * static_cast<size_t>(context.config->vocab_size));
-  host_logits_ = std::make_unique<StagingBuffer>(*context.device, logits_.size_bytes());
+  reserve_logit_rows(std::max(captured, context.max_logit_rows));
+  picker_.reserve_on_host(context.max_logit_rows);
+}
+
+// Graphs keep addresses.
+void Forward::reserve_logit_rows(int64_t num_logit_rows) {
+  if (num_logit_rows <= max_logit_rows_) return;
+  max_logit_rows_ = num_logit_rows;
+  const auto floats = static_cast<size_t>(num_logit_rows) * sizeof(float);
+  last_.reserve_discarding(floats * static_cast<size_t>(context_.config->hidden_size));
+  logits_.reserve_discarding(floats * static_cast<size_t>(context_.config->vocab_size));
+  picker_.reserve(num_logit_rows);
+  graphs_.clear();
 }
 
 // Decode steps are filled up to one of few sizes, so that few graphs serve all. Each token of
 // padding has a place of its own on the cache's scratch page.
 const Batch& Forward::padded(const Batch& batch) {
   const int64_t real = batch.num_tokens();
-  const bool decodes = static_cast<int64_t>(batch.logit_rows.size()) == real;
+  const bool decodes = batch.num_logit_rows() == real;
   const int64_t most = std::min(moe_.path().max_captured_tokens(), context_.max_tokens);
   const int64_t size = real <= 8 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(real)))
                                  : (real + 7) / 8 * 8;
@@ -58,18 +67,20 @@ const Batch& Forward::padded(const Batch& batch) {
     padded_.positions.push_back(position);
     padded_.sequences.push_back(-1);
     padded_.rows.push_back({context_.cache->scratch_table(), position});
-    padded_.logit_rows.push_back(static_cast<int32_t>(i));
+    padded_.logit_rows.push_back({.token = static_cast<int32_t>(i)});
   }
   return padded_;
 }
 
-const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
+std::span<const StepRow> Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
   const NamedRange range(*context_.device, "step");
   Stream& stream = *context_.stream;
   const Batch& step = padded(batch);
   inputs_.set(step, batch.num_tokens(), stream);
+  reserve_logit_rows(step.num_logit_rows());
+  picker_.begin_step(batch.logit_rows);
   ExpertPath& path = moe_.path();
   do {
     path.begin_step(batch, step, stream);
@@ -77,12 +88,13 @@ const float* Forward::run(const Batch& batch, int64_t step_timeout_ms) {
     const bool is_captured = replays_ && key && &step == &padded_;
     const auto all = [&] { enqueue(step, step_timeout_ms); };
     if (is_captured) {
-      graphs_.run({step.num_tokens(), inputs_.max_position(), *key}, stream, all);
+      graphs_.run({step.num_tokens(), inputs_.max_position(), *key, inputs_.picks()}, stream, all);
     } else {
       all();
     }
+    picker_.fetch(batch.logit_rows, logits_.as<float>());
   } while (!path.end_step(Deadline::after_ms(step_timeout_ms), *context_.stream));
-  return on_host(static_cast<int64_t>(batch.logit_rows.size()) * context_.config->vocab_size);
+  return picker_.take(batch.logit_rows);
 }
 
 void Forward::enqueue(const Batch& batch, int64_t step_timeout_ms) {
@@ -152,12 +164,10 @@ void Forward::dense(const LayerWeights& w, const Batch& batch) {
 }
 
 void Forward::logits(const Batch& batch) {
-  const auto num_rows = static_cast<int64_t>(batch.logit_rows.size());
+  const int64_t num_rows = batch.num_logit_rows();
   if (num_rows == 0) return;
   const StageTimer timer(stages_, Stage::kHead, *context_.device);
-  const int64_t hidden = context_.config->hidden_size, vocab = context_.config->vocab_size;
-  last_.reserve_discarding(static_cast<size_t>(num_rows * hidden) * sizeof(float));
-  logits_.reserve_discarding(static_cast<size_t>(num_rows * vocab) * sizeof(float));
+  const int64_t hidden = context_.config->hidden_size;
   context_.ops->gather_rows({.x = hidden_.as<float>(),
                              .row = inputs_.logit_rows(),
                              .out = last_.as<float>(),
@@ -167,18 +177,7 @@ void Forward::logits(const Batch& batch) {
   norm(last_, context_.weights->final_norm, num_rows, last_);
   linear_.read(last_.as<float>(), num_rows, hidden, hidden);
   linear_.multiply(context_.weights->head(), logits_.as<float>());
-}
-
-const float* Forward::on_host(int64_t num_logits) {
-  if (num_logits == 0) return nullptr;
-  if (context_.device->place() == Place::kHost) return logits_.as<float>();
-  const size_t bytes = static_cast<size_t>(num_logits) * sizeof(float);
-  if (!host_logits_ || host_logits_->size_bytes() < bytes) {
-    host_logits_ = std::make_unique<StagingBuffer>(*context_.device, bytes);
-  }
-  context_.device->copy(host_logits_->as<float>(), logits_.data(), bytes, *context_.stream);
-  context_.stream->synchronize();
-  return host_logits_->as<float>();
+  picker_.pick(logits_.as<float>(), num_rows);
 }
 
 }  // namespace colibri

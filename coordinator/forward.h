@@ -2,19 +2,19 @@
 #pragma once
 
 #include <compare>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/deadline.h"
 #include "base/graph_cache.h"
-#include "base/staging_buffer.h"
 #include "coordinator/attention.h"
 #include "coordinator/batch.h"
 #include "coordinator/dense_mlp.h"
 #include "coordinator/forward_context.h"
 #include "coordinator/latent_attention.h"
 #include "coordinator/moe_layer.h"
+#include "coordinator/token_picker.h"
 
 namespace colibri {
 
@@ -26,10 +26,11 @@ class Forward {
   Forward(const Forward&) = delete;  // its parts point into it
   Forward& operator=(const Forward&) = delete;
 
-  // Writes the batch's keys and values and returns logits [logit_rows, V], valid until the next
-  // call, in host memory. `step_timeout_ms` bounds each wait for the experts' results. Errors: of
-  // ExpertExchange::finish; kInput when router logits are not finite (damaged weights).
-  const float* run(const Batch& batch, int64_t step_timeout_ms);
+  // Writes the batch's keys and values and returns what batch.logit_rows want, [logit rows], in
+  // host memory, valid until the next call. `step_timeout_ms` bounds each wait for the experts'
+  // results. Errors: of ExpertExchange::finish; kInput when router logits, or logits of which a
+  // token is picked, are not finite (damaged weights).
+  std::span<const StepRow> run(const Batch& batch, int64_t step_timeout_ms);
 
   // Of the steps' logits where the operations write them.
   size_t logits_bytes() const { return logits_.size_bytes(); }
@@ -47,10 +48,12 @@ class Forward {
     int64_t num_tokens = 0;
     int32_t max_position = 0;
     uint64_t path = 0;  // ExpertPath::graph_key()
+    StepPicks picks = StepPicks::kNone;
     auto operator<=>(const StepKey&) const = default;
   };
 
   const Batch& padded(const Batch& batch);
+  void reserve_logit_rows(int64_t num_logit_rows);
   void enqueue(const Batch& batch, int64_t step_timeout_ms);
   void layer(int l, const Batch& batch, int64_t step_timeout_ms);
   void embed(const Batch& batch);
@@ -58,7 +61,6 @@ class Forward {
   void dense(const LayerWeights& w, const Batch& batch);
   void norm(const Buffer& x, const WeightVector& weight, int64_t num_rows, Buffer& out);
   void logits(const Batch& batch);
-  const float* on_host(int64_t num_logits);
 
   ForwardContext with_own_parts(ForwardContext context) {
     context.linear = &linear_;
@@ -79,11 +81,12 @@ class Forward {
   LatentAttention latent_;
   DenseMlp mlp_;
   MoeLayer moe_;
-  Buffer hidden_;                               // [T, H] the residual stream
-  Buffer normed_;                               // [T, H]
-  Buffer last_;                                 // [logit rows, H]
-  Buffer logits_;                               // [logit rows, V]
-  std::unique_ptr<StagingBuffer> host_logits_;  // the same, where the host cannot read them
+  TokenPicker picker_;
+  Buffer hidden_;               // [T, H] the residual stream
+  Buffer normed_;               // [T, H]
+  Buffer last_;                 // [logit rows, H]
+  Buffer logits_;               // [logit rows, V]
+  int64_t max_logit_rows_ = 0;  // logit rows that last_, logits_ and picker_ hold
 };
 
 }  // namespace colibri

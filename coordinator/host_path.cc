@@ -26,6 +26,10 @@ class HostPath : public ExpertPath {
   void begin(const RoutedTokens& tokens, const Deadline& deadline, Stream& stream) override;
   void run_local(Stream& stream) override { parts_.exchange->run_local(stream); }
   LocatedResults finish(const Deadline& deadline, Stream& stream) override;
+  bool end_step(const Deadline&, Stream& stream) override {
+    stream.synchronize();
+    return true;
+  }
   const LoadStats& load_stats() const override { return stats_; }
   ExchangeTotals totals() const override { return parts_.exchange->totals(); }
 

@@ -1,9 +1,11 @@
-// From logits to the next token. Pure functions: the same logits, parameters, seed and position
-// give the same token on every machine.
+// How the next token is drawn. Pure functions: the same logits, parameters, seed and position give
+// the same token on every machine.
 #pragma once
 
 #include <cstdint>
 #include <span>
+
+#include "kernels/op_types.h"
 
 namespace colibri {
 
@@ -22,14 +24,18 @@ void check_sampling(const SamplingParams& params);
 // A number in [0, 1) from (seed, choice, position): counter based, no state.
 double random_unit(uint64_t seed, uint64_t choice_idx, uint64_t position);
 
-// The most likely token; the lower id among equals. Fails with kInput if a logit is NaN or
-// infinite.
-int32_t argmax(std::span<const float> logits);
+// Which of several samples of one prompt draws, and at which position.
+struct DrawPlace {
+  uint64_t choice_idx = 0;
+  uint64_t position = 0;
+};
 
-// Draws a token: logits / temperature, top-k, softmax, top-p, min-p, in that order (as transformers
-// does), in double, ids ascending among equal logits. `choice_idx` tells apart several samples of
-// one prompt.
-int32_t sample(std::span<const float> logits, const SamplingParams& params, uint64_t choice_idx,
-               uint64_t position);
+// What the operation is told: logits / temperature, top-k, softmax, top-p, min-p, in that order (as
+// transformers does). Without top-k all `vocab_size` tokens may be drawn.
+TokenDraw token_draw(const SamplingParams& params, const DrawPlace& place, int64_t vocab_size);
+
+// Picks a token of logits [V] on the host: the bits of the operation, and any top_k. Fails with
+// kInput naming the token whose logit is NaN or infinite.
+int32_t sample(std::span<const float> logits, const TokenDraw& draw);
 
 }  // namespace colibri

@@ -101,10 +101,9 @@ void Scorer::run(std::span<const int32_t> ids, int64_t begin, Rows rows, const O
     const auto part = ids.subspan(at, std::min(step, ids.size() - at));
     const bool is_last = at + part.size() == ids.size();
     fill_batch(part, begin + static_cast<int64_t>(at), rows, is_last);
-    const float* logits = forward_.run(batch_, options_.step_timeout_ms);
-    for (const int32_t row : batch_.logit_rows) {
-      on_row(at + static_cast<size_t>(row), {logits, static_cast<size_t>(options_.vocab_size)});
-      logits += options_.vocab_size;
+    const auto results = forward_.run(batch_, options_.step_timeout_ms);
+    for (size_t i = 0; i < results.size(); ++i) {
+      on_row(at + static_cast<size_t>(batch_.logit_rows[i].token), results[i].logits);
     }
   }
 }
@@ -114,7 +113,9 @@ void Scorer::fill_batch(std::span<const int32_t> ids, int64_t begin, Rows rows, 
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto position = static_cast<int32_t>(begin + static_cast<int64_t>(i));
     const bool ends = is_last && i + 1 == ids.size();
-    if (rows == Rows::kAll || ends) batch_.logit_rows.push_back(static_cast<int32_t>(i));
+    if (rows == Rows::kAll || ends) {
+      batch_.logit_rows.push_back({.token = static_cast<int32_t>(i), .is_shown = true});
+    }
     batch_.ids.push_back(ids[i]);
     batch_.positions.push_back(position);
     batch_.sequences.push_back(sequence_);

@@ -20,7 +20,7 @@ enum class Stage : uint8_t {
   kExperts,    // the coordinator's own slots
   kWait,       // for other ranks' results
   kCombine,    // weighing and adding
-  kHead,       // final norm, logits
+  kHead,       // final norm, logits, picked tokens
 };
 inline constexpr size_t kNumStages = 10;
 const char* to_string(Stage stage);

@@ -22,6 +22,7 @@ void StepInputs::reserve(int64_t max_tokens, int64_t max_entries) {
   logit_rows_.reserve(tokens);
   num_real_.reserve(1);
   rows_.reserve(tokens);
+  draws_.reserve(tokens);
   tables_.reserve(static_cast<size_t>(max_entries));
 }
 
@@ -30,13 +31,31 @@ void StepInputs::set(const Batch& batch, int64_t num_real, Stream& stream) {
   host_num_real_ = static_cast<int32_t>(num_real);
   data_.ids = ids_.upload(batch.ids, stream);
   data_.positions = positions_.upload(batch.positions, stream);
-  data_.logit_rows = logit_rows_.upload(batch.logit_rows, stream);
+  set_logit_rows(batch, stream);
   data_.num_real = num_real_.upload({&host_num_real_, 1}, stream);
   data_.rows = on_host ? batch.rows.data() : upload_rows(batch, stream);
   const int32_t last = batch.positions.empty()
                            ? 0
                            : *std::max_element(batch.positions.begin(), batch.positions.end());
   data_.max_position = on_host ? last : end_of_bucket(last);
+}
+
+void StepInputs::set_logit_rows(const Batch& batch, Stream& stream) {
+  host_logit_rows_.clear();
+  host_draws_.clear();
+  data_.picks = StepPicks::kNone;
+  for (const LogitRow& row : batch.logit_rows) {
+    const TokenDraw draw = row.is_picked_by_operation() ? *row.pick : TokenDraw{};
+    const StepPicks wanted = !row.is_picked_by_operation() ? StepPicks::kNone
+                             : draw.top_k == 0             ? StepPicks::kGreedy
+                                                           : StepPicks::kDrawn;
+    host_logit_rows_.push_back(row.token);
+    host_draws_.push_back(draw);
+    data_.picks = std::max(data_.picks, wanted);
+  }
+  const bool is_drawn = data_.picks == StepPicks::kDrawn;
+  data_.logit_rows = logit_rows_.upload(host_logit_rows_, stream);
+  data_.draws = is_drawn ? draws_.upload(host_draws_, stream) : nullptr;
 }
 
 // The tables of the step, one after the other. Consecutive tokens of a sequence share the table of

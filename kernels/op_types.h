@@ -300,7 +300,7 @@ struct Combine {
 };
 
 // How one token is drawn: logits / temperature, the top_k largest, softmax, top-p, min-p, in that
-// order, in double, ids ascending among equal logits; coordinator/sampler.h draws the same.
+// order, in double, ids ascending among equal logits; kernels/pick_token.h draws the same.
 inline constexpr int32_t kMaxDrawnTopK = 256;
 struct TokenDraw {
   double unit = 0;        // the draw, in [0, 1)

@@ -104,6 +104,62 @@ TEST_F(EngineTest, ContextEndsTheSequence) {
   EXPECT_EQ(e.finish_reason(0), FinishReason::kLength);
 }
 
+SamplingParams drawing(uint64_t seed) {
+  return {.greedy = false, .temperature = 2, .top_p = 0.9f, .seed = seed};
+}
+
+TEST_F(EngineTest, TokensAreThoseThatTheSamplerDrawsFromTheLogits) {
+  for (const SamplingParams& sampling : {SamplingParams{}, drawing(3)}) {
+    Engine e = engine(1);
+    std::vector<int32_t> got, want;
+    Request asked = request({1, 2, 3, 4}, 12, &got);
+    asked.sampling = sampling;
+    asked.on_logits = [&](std::span<const float> row) {
+      want.push_back(sample(row, token_draw(sampling, {.position = 4 + want.size()}, 10)));
+    };
+    e.add(std::move(asked));
+    while (e.step()) {
+    }
+    EXPECT_EQ(got.size(), 12u);
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST_F(EngineTest, TokensAreTheSameWhereNobodyReadsLogitsAndBesideMates) {
+  std::vector<std::vector<int32_t>> got(5);
+  Engine e = engine(2);
+  for (size_t i = 0; i < got.size(); ++i) {
+    Request asked = request({1, 2, 3, 4}, 8, &got[i]);
+    asked.sampling = drawing(7);
+    if (i % 2 == 0) asked.on_logits = [](std::span<const float>) {};
+    if (i % 3 == 0) asked.score_prompt = true;
+    e.add(std::move(asked));
+  }
+  while (e.step()) {
+  }
+  for (const auto& ids : got) EXPECT_EQ(ids, got.front());
+}
+
+TEST_F(EngineTest, LogitsOfThePromptAreSeenOnlyWhereAskedFor) {
+  for (const bool score_prompt : {false, true}) {
+    for (const int64_t max_tokens : {0, 2}) {
+      Engine e = engine(1);
+      int64_t num_rows = 0;
+      Request asked = request({1, 2, 3, 4}, max_tokens);
+      asked.score_prompt = score_prompt;
+      asked.on_logits = [&](std::span<const float> row) {
+        EXPECT_EQ(row.size(), 10u);
+        ++num_rows;
+      };
+      e.add(std::move(asked));
+      while (e.step()) {
+      }
+      EXPECT_EQ(num_rows, (score_prompt ? 3 : 0) + max_tokens);
+      EXPECT_EQ(e.finish_reason(0), FinishReason::kLength);
+    }
+  }
+}
+
 TEST_F(EngineTest, CancelledSequencesEndAndSaySo) {
   Engine e = engine(1);
   e.add(request({1, 2}, 10));

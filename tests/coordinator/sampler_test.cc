@@ -7,10 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "base/device.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
-#include "kernels/ops.h"
 
 namespace colibri {
 namespace {
@@ -21,21 +18,27 @@ SamplingParams drawing() {
   return params;
 }
 
+int32_t sample_at(const std::vector<float>& logits, const SamplingParams& params,
+                  uint64_t position) {
+  const auto vocab_size = static_cast<int64_t>(logits.size());
+  return sample(logits, token_draw(params, {.position = position}, vocab_size));
+}
+
 // How often each id comes in `n` draws at successive positions.
 std::map<int32_t, int> draw(const std::vector<float>& logits, const SamplingParams& params, int n) {
   std::map<int32_t, int> counts;
-  for (int i = 0; i < n; ++i) ++counts[sample(logits, params, 0, static_cast<uint64_t>(i))];
+  for (int i = 0; i < n; ++i) ++counts[sample_at(logits, params, static_cast<uint64_t>(i))];
   return counts;
 }
 
 TEST(SamplerTest, GreedyTakesTheLowerIdAmongEquals) {
-  EXPECT_EQ(argmax(std::vector<float>{1, 3, 3, 2}), 1);
+  EXPECT_EQ(sample(std::vector<float>{1, 3, 3, 2}, {}), 1);
 }
 
 TEST(SamplerTest, NotFiniteLogitIsAnErrorThatNamesTheToken) {
   const std::vector<float> logits = {0, std::numeric_limits<float>::quiet_NaN()};
   try {
-    argmax(logits);
+    sample(logits, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
@@ -98,34 +101,31 @@ TEST(SamplerTest, ParametersOutOfRangeAreNamed) {
   EXPECT_THROW(check_sampling(params), Error);
 }
 
-TEST(SamplerTest, TheOperationDrawsTheSameTokens) {
-  ThreadPool pool({.num_threads = 1});
-  const auto device = make_cpu_device(pool);
-  const auto stream = device->make_stream();
-  const auto ops = make_cpu_ops(Isa::kPortable);
-  std::vector<float> logits;
-  for (int i = 0; i < 500; ++i) logits.push_back(static_cast<float>(i * 37 % 101) / 7);
+TEST(SamplerTest, WithoutTopKAllTokensMayBeDrawn) {
   SamplingParams params = drawing();
-  params.top_k = 40;
-  params.temperature = 0.6f;
-  params.top_p = 0.95f;
-  params.min_p = 0.01f;
-  for (uint64_t position = 0; position < 200; ++position) {
-    const TokenDraw draw{.unit = random_unit(params.seed, 0, position),
-                         .top_k = params.top_k,
-                         .temperature = params.temperature,
-                         .top_p = params.top_p,
-                         .min_p = params.min_p};
-    int32_t id = -1;
-    ops->pick_tokens({.logits = logits.data(),
-                      .draws = &draw,
-                      .ids = &id,
-                      .num_rows = 1,
-                      .vocabulary = 500,
-                      .stride = 500},
-                     *stream);
-    EXPECT_EQ(id, sample(logits, params, 0, position)) << position;
-  }
+  EXPECT_EQ(token_draw(params, {}, 1000).top_k, 1000);
+  params.top_k = 20;
+  EXPECT_EQ(token_draw(params, {}, 1000).top_k, 20);
+  EXPECT_EQ(token_draw(params, {}, 10).top_k, 10);
+  params.greedy = true;
+  EXPECT_EQ(token_draw(params, {}, 1000).top_k, 0);
+}
+
+TEST(SamplerTest, DrawsTellApartSeedsPlacesAndChoices) {
+  SamplingParams params = drawing();
+  params.seed = 7;
+  EXPECT_EQ(token_draw(params, {.choice_idx = 1, .position = 12}, 10).unit, random_unit(7, 1, 12));
+}
+
+// Computed by hand: weights 1, e^-1, e^-2, added from the most likely on.
+TEST(SamplerTest, TheDrawWalksFromTheMostLikelyTokenOn) {
+  const std::vector<float> logits = {1, 3, 2};
+  const double total = 1 + std::exp(-1.0) + std::exp(-2.0);
+  const auto at = [&](double unit) { return sample(logits, {.unit = unit, .top_k = 3}); };
+  EXPECT_EQ(at(0), 1);
+  EXPECT_EQ(at(1 / total - 1e-9), 1);
+  EXPECT_EQ(at(1 / total + 1e-9), 2);
+  EXPECT_EQ(at((1 + std::exp(-1.0)) / total + 1e-9), 0);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(TrafficCounterTest, AStepByHand) {
   Batch batch;
   batch.ids = {7, 8};
   batch.positions = {0, 2};
-  batch.logit_rows = {1};
+  batch.logit_rows = {{.token = 1}};
   const std::vector<int32_t> ids = {0, 1, 1, 3};
   counter.on_routes(1, batch, ids, {});
   EXPECT_EQ(counter.total().bytes, 3u * 1 + 100 + 10'000 + 4 * 1'000'000);

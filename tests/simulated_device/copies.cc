@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "counters.h"
 #include "device_state.h"
 #include "graphs.h"
 #include "memory.h"
@@ -79,6 +80,8 @@ void check_alive(const void* memory, size_t bytes, Side side, const char* what) 
 void run_copy(const Copy& copy) {
   check_alive(copy.to, copy.bytes, copy.to_side, "a copy");
   check_alive(copy.from, copy.bytes, copy.from_side, "a copy");
+  const bool to_host = copy.from_side == Side::kDevice && copy.to_side != Side::kDevice;
+  if (to_host) count_copy_to_host(copy.bytes);
   std::memmove(copy.to, copy.staged != nullptr ? copy.staged->data() : copy.from, copy.bytes);
 }
 

@@ -42,6 +42,7 @@ struct Counting {
   std::map<std::string, KernelCounters> kernels;
   KernelCounters* current = nullptr;
   std::vector<WarpPlaces> warps;
+  uint64_t bytes_to_host = 0;
 };
 Counting& counting() {
   static auto* one = new Counting;
@@ -243,6 +244,17 @@ std::vector<std::string> counted_kernels() {
 void reset_counters() {
   Guard guard(big_lock());
   counting().kernels.clear();
+  counting().bytes_to_host = 0;
+}
+
+void count_copy_to_host(size_t bytes) {
+  Guard guard(big_lock());
+  counting().bytes_to_host += bytes;
+}
+
+uint64_t bytes_copied_to_host() {
+  Guard guard(big_lock());
+  return counting().bytes_to_host;
 }
 
 }  // namespace colibri_sim

@@ -17,5 +17,6 @@ void count_one(Access access, const void* address, size_t bytes, const void* cod
 // Accesses before and after a meeting of all are never one instruction.
 void flush_counters();
 void flush_counters_of_warp(int warp);
+void count_copy_to_host(size_t bytes);
 
 }  // namespace colibri_sim

@@ -44,6 +44,8 @@ struct KernelCounters {
 KernelCounters counters_of(std::string_view kernel);
 std::vector<std::string> counted_kernels();
 void reset_counters();
+// By copies from device memory to the host's that have run since.
+uint64_t bytes_copied_to_host();
 // Bytes of [memory, memory + bytes) are counted under `name`; without `bytes`, up to the end of the
 // allocation. The name goes when the memory is freed.
 void name_allocation(const void* memory, std::string name, size_t bytes = 0);

@@ -123,4 +123,15 @@ TEST_F(Counters, BytesReadOfANamedAllocation) {
   EXPECT_EQ(one.max_shared_bytes, sizeof(Words));
 }
 
+TEST_F(Counters, BytesCopiedToTheHost) {
+  int* values = device_array<int>(8);
+  int on_host[8] = {};
+  reset_counters();
+  cudaMemcpy(values, on_host, sizeof on_host, cudaMemcpyHostToDevice);
+  EXPECT_EQ(bytes_copied_to_host(), 0u);
+  cudaMemcpy(on_host, values, 12, cudaMemcpyDeviceToHost);
+  cudaMemcpy(on_host, values, 4, cudaMemcpyDeviceToHost);
+  EXPECT_EQ(bytes_copied_to_host(), 16u);
+}
+
 }  // namespace colibri_sim
