@@ -2,17 +2,13 @@
 // are under way the GPU has the shared expert and the own slots to do.
 #include <gtest/gtest.h>
 #include <simulated_control.h>
-#include <simulated_stream.h>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <queue>
 #include <set>
 
 #include "base/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "tests/cuda/stream_link.h"
 #include "tests/support/run_model.h"
 
 namespace colibri {
@@ -21,94 +17,10 @@ namespace {
 using colibri_sim::Order;
 using colibri_sim::OrderEntry;
 
-// Messages of ranks that are threads, carried by work on their streams as NCCL's are.
-class Fabric {
- public:
-  using Message = std::vector<std::byte>;
-  void give(int from, int to, Message message) {
-    const std::lock_guard lock(mutex_);
-    messages_[{from, to}].push(std::move(message));
-  }
-  bool take(int from, int to, Message& message) {
-    const std::lock_guard lock(mutex_);
-    auto& queue = messages_[{from, to}];
-    if (queue.empty()) return false;
-    message = std::move(queue.front());
-    queue.pop();
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::pair<int, int>, std::queue<Message>> messages_;
-};
-
-struct SendWork : colibri_sim::StreamWork {
-  Fabric* fabric = nullptr;
-  int rank = 0;
-  DeviceSend send;
-  bool step() override {
-    const auto* data = static_cast<const std::byte*>(send.data);
-    fabric->give(rank, send.peer, {data, data + send.bytes});
-    return true;
-  }
-};
-
-struct RecvWork : colibri_sim::StreamWork {
-  Fabric* fabric = nullptr;
-  int rank = 0;
-  DeviceRecv recv;
-  bool step() override {
-    Fabric::Message message;
-    if (!fabric->take(recv.peer, rank, message)) return false;
-    if (!message.empty()) std::memcpy(recv.data, message.data(), message.size());
-    return true;
-  }
-};
-
-class StreamLink : public DeviceLink {
- public:
-  StreamLink(Fabric& fabric, int rank) : fabric_(fabric), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return 2; }
-  bool can_be_captured() const override { return false; }
-  void post(std::span<const DeviceSend> sends, std::span<const DeviceRecv> recvs,
-            Stream& stream) override {
-    for (const DeviceSend& send : sends) {
-      auto work = std::make_shared<SendWork>();
-      work->send = send;
-      put(std::move(work), "send", stream);
-    }
-    for (const DeviceRecv& recv : recvs) {
-      auto work = std::make_shared<RecvWork>();
-      work->recv = recv;
-      put(std::move(work), "receive", stream);
-    }
-  }
-  using DeviceLink::wait;
-  void wait(Stream& stream, const Deadline&, const std::string&,
-            const std::function<void()>&) override {
-    stream.synchronize();
-  }
-
- private:
-  template <class Work>
-  void put(std::shared_ptr<Work> work, const char* name, Stream& stream) {
-    work->fabric = &fabric_;
-    work->rank = rank_;
-    colibri_sim::enqueue(
-        static_cast<cudaStream_t>(stream.native_handle()),
-        [work] { return std::make_unique<Work>(*work); }, name);
-  }
-
-  Fabric& fabric_;
-  int rank_;
-};
-
 // Two ranks, both with experts; the log of one prompt and two new tokens.
 std::vector<OrderEntry> log_of(const std::string& model, FixedCapacity fixed = {},
                                bool self_exchange = false) {
-  Fabric fabric;
+  StreamFabric fabric;
   ModelRun run;
   run.options.model = COLIBRI_SOURCE_DIR "/tests/data/models/" + model;
   run.options.ranks = 2;

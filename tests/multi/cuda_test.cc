@@ -232,6 +232,25 @@ TEST(GpuLogitsTest, HaveTheCpusBytesWithExpertsOfEightAndFourBits) {
   }
 }
 
+// ---- Drawn tokens -------------------------------------------------------------------------------
+
+// Nobody reads the logits: the GPU draws, for four prompts of a batch, in replayed steps.
+TEST(GpuTest, DrawsTheCpusTokens) {
+  const TempDir dir;
+  const Subject subject{.fixture = "qwen3_moe_split", .mates = {3, 21, 8}};
+  Words command = {kProgram,    "generate", "--model", kFixtures + subject.fixture,
+                   "--weights", "f32"};
+  command = joined(command, {"--temperature", "3", "--top-k", "40", "--top-p", "0.95", "--seed",
+                             "5", "--ignore-eos", "--ids", "--max-tokens", "8"});
+  command = joined(joined(command, kOracleMode), prompt_words(subject, dir / "prompts.jsonl"));
+  const CommandResult cpu = run_command(joined(command, {"--device", "cpu"}), kLimitSeconds);
+  const CommandResult gpus =
+      run_command(joined(command, on_gpus({.ranks = 3})), kLimitSeconds, gpu_environment({}));
+  EXPECT_EQ(cpu.exit_code, 0) << cpu.err;
+  EXPECT_EQ(gpus.exit_code, 0) << gpus.err;
+  EXPECT_EQ(gpus.out, cpu.out) << gpus.err;
+}
+
 // ---- bf16 ---------------------------------------------------------------------------------------
 
 double relative_rms(const std::string& got_bytes, const std::string& want_bytes) {

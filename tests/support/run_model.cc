@@ -33,6 +33,7 @@ Request request_of(const ModelRun& run, size_t prompt_idx, ModelOutput& output) 
       output.logits.emplace_back(row.begin(), row.end());
     };
   }
+  if (run.adjust) run.adjust(prompt_idx, request);
   return request;
 }
 
@@ -50,6 +51,7 @@ ModelOutput run_model(const ModelRun& run) {
         serving.engine.add(request_of(run, i, output));
       while (serving.engine.step()) {
       }
+      output.fixed_steps = serving.forward.fixed_steps();
       return 0;
     });
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "launch/model_session.h"
@@ -14,6 +15,8 @@ struct ModelRun {
   std::vector<std::vector<int32_t>> prompts;
   int64_t max_tokens = 0;
   bool score_prompt = false;  // logits of all positions of prompt 0
+  // Has the last word on what is asked for each prompt.
+  std::function<void(size_t prompt_idx, Request& request)> adjust = {};
   SessionHooks hooks = {};
   ChosenDevice device = {};  // of every rank, instead of what the options ask for
 };
@@ -21,6 +24,7 @@ struct ModelRun {
 struct ModelOutput {
   std::vector<std::vector<int32_t>> ids;   // new ids of each prompt, greedy, end-of-text ignored
   std::vector<std::vector<float>> logits;  // rows [V] of prompt 0
+  FixedStepTotals fixed_steps;
 };
 
 // Errors: those of the run, from rank 0.
