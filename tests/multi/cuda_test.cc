@@ -234,21 +234,32 @@ TEST(GpuLogitsTest, HaveTheCpusBytesWithExpertsOfEightAndFourBits) {
 
 // ---- Drawn tokens -------------------------------------------------------------------------------
 
+void expect_cpus_ids(const Words& command, int ranks) {
+  const CommandResult cpu = run_command(joined(command, {"--device", "cpu"}), kLimitSeconds);
+  const CommandResult gpus =
+      run_command(joined(command, on_gpus({.ranks = ranks})), kLimitSeconds, gpu_environment({}));
+  EXPECT_EQ(cpu.exit_code, 0) << cpu.err;
+  EXPECT_EQ(gpus.exit_code, 0) << gpus.err;
+  EXPECT_EQ(gpus.out, cpu.out) << gpus.err;
+}
+
 // Nobody reads the logits: the GPU draws, for four prompts of a batch, in replayed steps.
 TEST(GpuTest, DrawsTheCpusTokens) {
   const TempDir dir;
   const Subject subject{.fixture = "qwen3_moe_split", .mates = {3, 21, 8}};
-  Words command = {kProgram,    "generate", "--model", kFixtures + subject.fixture,
-                   "--weights", "f32"};
-  command = joined(command, {"--temperature", "3", "--top-k", "40", "--top-p", "0.95", "--seed",
-                             "5", "--ignore-eos", "--ids", "--max-tokens", "8"});
-  command = joined(joined(command, kOracleMode), prompt_words(subject, dir / "prompts.jsonl"));
-  const CommandResult cpu = run_command(joined(command, {"--device", "cpu"}), kLimitSeconds);
-  const CommandResult gpus =
-      run_command(joined(command, on_gpus({.ranks = 3})), kLimitSeconds, gpu_environment({}));
-  EXPECT_EQ(cpu.exit_code, 0) << cpu.err;
-  EXPECT_EQ(gpus.exit_code, 0) << gpus.err;
-  EXPECT_EQ(gpus.out, cpu.out) << gpus.err;
+  const std::string model = kFixtures + subject.fixture;
+  Words command = {kProgram, "generate", "--model", model, "--weights", "f32", "--seed", "5"};
+  command = joined(command, {"--temperature", "3", "--top-k", "40", "--top-p", "0.95"});
+  command = joined(command, {"--ignore-eos", "--ids", "--max-tokens", "8"});
+  expect_cpus_ids(
+      joined(joined(command, kOracleMode), prompt_words(subject, dir / "prompts.jsonl")), 3);
+}
+
+// From 1536 tokens, of more than a GPU draws: the host does.
+TEST(GpuTest, TokensOfAWholeVocabularyAreTheCpus) {
+  const Words command = generate_demo({"--prompt-ids", "1,2,3", "--max-tokens", "5", "--ids",
+                                       "--ignore-eos", "--temperature", "1.5", "--top-k", "0"});
+  expect_cpus_ids(joined(command, kOracleMode), 2);
 }
 
 // ---- bf16 ---------------------------------------------------------------------------------------
