@@ -31,10 +31,14 @@ class DevicePath : public ExpertPath {
   }
   const LoadStats& load_stats() const override { return stats_; }
   ExchangeTotals totals() const override { return totals_; }
-  FixedStepTotals fixed_steps() const override { return {fixed_steps_, reruns_}; }
+  FixedStepTotals fixed_steps() const override {
+    return is_alone() ? FixedStepTotals{} : FixedStepTotals{fixed_steps_, reruns_};
+  }
 
  private:
   int own_rank() const { return parts_.link->rank(); }
+  // Nothing travels, so no step needs its counts on the host before its end, however many tokens.
+  bool is_alone() const { return num_ranks_ == 1 && !parts_.self_exchange; }
   bool is_moe(int layer) const { return parts_.config->layer_is_moe[static_cast<size_t>(layer)]; }
   size_t num_choices() const { return static_cast<size_t>(num_tokens_ * top_k_); }
   bool has_own(int layer) const { return !parts_.placement->experts_of(layer, own_rank()).empty(); }
@@ -149,7 +153,7 @@ void DevicePath::begin_step(const Batch& batch, const Batch& padded, Stream& str
   ++step_;
   batch_ = &batch;
   num_tokens_ = padded.num_tokens();
-  is_fixed_ = !must_be_exact_ && num_tokens_ <= parts_.fixed.max_tokens;
+  is_fixed_ = !must_be_exact_ && (is_alone() || num_tokens_ <= parts_.fixed.max_tokens);
   plan_.clear_flags(stream);
   routes_.choose(batch, num_tokens_, stream);
   if (is_fixed_) begin_fixed_step(stream);
@@ -209,11 +213,16 @@ void DevicePath::begin(const RoutedTokens& tokens, const Deadline& deadline, Str
   messages_.post(tokens.layer);
 }
 
-// Brings counts, ids and weights of layers to the host's copies, at the same places.
+// Brings counts, ids and weights of layers to the host's copies, at the same places, and after the
+// last layer the flags.
 void DevicePath::fetch(int first_layer, int num_layers, Stream& stream) {
   const size_t each = num_choices(), at = each * static_cast<size_t>(first_layer);
   const size_t count = each * static_cast<size_t>(num_layers);
-  device_.copy(host_counts_.as<char>(), plan_.counts(), plan_.counts_bytes(), stream);
+  const size_t counts = plan_.counts_at(first_layer);
+  const size_t end = plan_.counts_at(first_layer + num_layers);
+  const size_t flags = first_layer + num_layers == plan_.num_layers() ? 1 : 0;
+  device_.copy(host_counts_.as<int32_t>() + counts, plan_.row_begin(first_layer),
+               (end - counts + flags) * sizeof(int32_t), stream);
   device_.copy(host_ids_.as<int32_t>() + at, all_ids_ + at, count * sizeof(int32_t), stream);
   if (parts_.observer == nullptr) return;
   device_.copy(host_weights_.as<float>() + at, all_weights_ + at, count * sizeof(float), stream);
@@ -335,6 +344,7 @@ LocatedResults DevicePath::finish(const Deadline&, Stream& stream) {
 }
 
 void DevicePath::observe_capacity(int layer) {
+  if (is_alone()) return;
   int32_t most = 0;
   for (int rank = 0; rank < num_ranks_; ++rank) {
     if (!messages_.stays_here(rank)) most = std::max(most, counted(layer, rank).max_pairs);

@@ -1,7 +1,8 @@
 // The path whose plan stays on the device: rows go from memory to memory over a DeviceLink. Steps
 // of many tokens send exactly what the plan holds: their counts come to the host, one wait a layer.
-// Steps of few tokens send messages of fixed size, and nobody waits before the step's end; a rank
-// that had more results than fit makes the step run again with exact counts.
+// Steps of few tokens, and all of a rank alone, send messages of fixed size, and nobody waits
+// before the step's end; a rank that had more results than fit makes the step run again with exact
+// counts.
 #pragma once
 
 #include <memory>

@@ -26,7 +26,6 @@ class PlanOnDevice {
   // rank_pair_begin [R + 1]; after those of all layers comes the flag word.
   const int32_t* row_begin(int layer) const { return counts_.as<int32_t>() + counts_at(layer); }
   uint32_t* flags() { return counts_.as<uint32_t>() + counts_at(num_layers()); }
-  const void* counts() const { return counts_.data(); }
   size_t counts_bytes() const { return counts_.size_bytes(); }
   // Where a layer's begin, in numbers of four bytes.
   size_t counts_at(int layer) const {

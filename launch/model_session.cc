@@ -13,6 +13,7 @@
 #include "topology/placement_file.h"
 #include "transport/collectives.h"
 #include "transport/control.h"
+#include "transport/local_transport.h"
 #include "transport/row_batch.h"
 #include "worker/device_worker.h"
 #include "worker/worker.h"
@@ -105,6 +106,7 @@ void ModelSession::open(const Prepare& prepare) {
   if (context_.is_root() && !options_.record_routes.empty()) {
     recorder_ = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
   }
+  if (context_.transport == nullptr) alone_ = LocalFabric(1).endpoint(0);
   if (context_.device.is_cuda()) {
     gpu_memory_ = context_.device.backend->read_gpu_memory(context_.device.gpu.ordinal);
   }
@@ -229,7 +231,7 @@ void ModelSession::make_path(const Site& site, Experts& experts, Coordinator& c)
                              .config = &config,
                              .placement = site.placement,
                              .link = site.link,
-                             .transport = context_.transport,
+                             .transport = alone_ ? alone_.get() : context_.transport,
                              .local = experts.shard.get(),
                              .observer = &c.observers,
                              .routing = c.routing.get(),

@@ -134,6 +134,7 @@ class ModelSession {
 
   CommonOptions options_;
   RankContext& context_;
+  std::unique_ptr<Transport> alone_;  // where the context has none
   SessionHooks hooks_;
   SessionNeeds needs_;
   ModelShape shape_;

@@ -37,6 +37,11 @@ std::string SessionBackend::text() const {
   return name + (link ? " with rows between devices" : " with rows through host memory");
 }
 
+bool plans_on_gpu(const CommonOptions& options, const RankContext& context) {
+  const bool is_alone = context.size == 1 && !options.self_exchange;
+  return context.device.is_cuda() && (context.device.over_nccl || is_alone);
+}
+
 SessionBackend make_session_backend(const CommonOptions& options, const BackendHooks& hooks,
                                     RankContext& context, ThreadPool& pool,
                                     std::span<const DenseShape> dense) {
@@ -57,8 +62,9 @@ SessionBackend make_session_backend(const CommonOptions& options, const BackendH
   made.fixed_capacity = hooks.fixed_capacity;
   if (hooks.make_link) {
     if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);
-  } else if (context.device.over_nccl) {
-    made.link = make_nccl_link(options, context, *made.device);
+  } else if (plans_on_gpu(options, context)) {
+    made.link = context.device.over_nccl ? make_nccl_link(options, context, *made.device)
+                                         : make_lone_link(*made.device, may_spin(context));
     made.fixed_capacity = {kMaxFixedTokens, options.fixed_share};
   }
   return made;

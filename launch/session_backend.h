@@ -34,15 +34,18 @@ struct SessionBackend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Ops> ops;
-  std::unique_ptr<DeviceLink> link;  // null: rows travel through host memory
+  std::unique_ptr<DeviceLink> link;  // null: rows are planned, and travel, in host memory
   FixedCapacity fixed_capacity;
 
   // "cpu", "cuda over nccl", ...: the same on ranks that fit together.
   std::string text() const;
 };
 
-// Decode steps up to this many tokens have messages of fixed size over NCCL.
+// Decode steps up to this many tokens have messages of fixed size and are captured.
 inline constexpr int64_t kMaxFixedTokens = 64;
+
+// Whether the dispatch plan stays on the GPU: rows travel over NCCL, or not at all.
+bool plans_on_gpu(const CommonOptions& options, const RankContext& context);
 
 // Every rank calls it at the same point: with NCCL the ranks join a communicator here. Errors:
 // kUnsupported for a combination that cannot be; those of the GPU and of NCCL.

@@ -81,7 +81,7 @@ MemoryPlanOptions ModelSession::plan_sizes() const {
 
 bool ModelSession::has_link() const {
   if (hooks_.make_link) return context_.transport != nullptr;
-  return context_.device.over_nccl;
+  return plans_on_gpu(options_, context_);
 }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
@@ -214,7 +214,7 @@ void ModelSession::add_estimates(const Site& site, GpuNeed& need) const {
   need.staging_bytes =
       std::max(need.staging_bytes, staging_bytes_of_load(need.expert_bytes, shape_.expert_bytes));
   if (site.link == nullptr) return;
-  if (!hooks_.make_link) need.nccl_bytes = nccl_buffer_bytes(context_.size);
+  if (context_.device.over_nccl) need.nccl_bytes = nccl_buffer_bytes(context_.size);
   const int64_t sizes = num_step_sizes(std::min<int64_t>(site.fixed.max_tokens, num_sequences()));
   const auto tiles = static_cast<uint64_t>((max_context() + kTile - 1) / kTile);
   const int64_t contexts = site.rank == 0 ? std::bit_width(std::bit_ceil(tiles)) : 1;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -50,5 +51,8 @@ class DeviceLink {
     wait(stream, deadline, what, {});
   }
 };
+
+// Of a rank alone: no group has a send or a receive. Can be captured.
+std::unique_ptr<DeviceLink> make_lone_link(Device& device, bool may_spin);
 
 }  // namespace colibri
