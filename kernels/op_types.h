@@ -260,10 +260,12 @@ struct ExpertWeights {
 
 // The routed experts' feed-forward on rows grouped by expert: pair p in
 // [group_begin[g], group_begin[g + 1]) applies experts[g] to row pair_row[p] of x and writes
-// out + out_offset[p] (in floats): down(silu(gate x) * up x), every product a DOT. Experts of one
+// out + out_offset[p] (in elements): down(silu(gate x) * up x), every product a DOT. Experts of one
 // call are all q8, all q4, or neither; quantised ones take x_quantised [S], rows of
 // activation_row_bytes(H), quantise silu(gate x) * up x as QuantiseRows does, and use QDOT. With
-// x_bf16 the hidden values are rounded to bf16 before the last product. Groups may be empty.
+// x_bf16 the hidden values are rounded to bf16 before the last product. Results go to `out`, or to
+// out_bf16, rounded once from the f32 sums (nearest, ties to even); the other one is null, whatever
+// the rows are. Groups may be empty.
 struct GroupedFfn {
   const float* x = nullptr;                // [S, H], rows x_stride floats apart
   const void* x_quantised = nullptr;       // [S] quantised rows
@@ -273,6 +275,7 @@ struct GroupedFfn {
   const int32_t* pair_row = nullptr;       // [P]
   const int64_t* out_offset = nullptr;     // [P]
   float* out = nullptr;
+  uint16_t* out_bf16 = nullptr;
   float* hidden = nullptr;           // scratch [P, 2 I]
   void* hidden_quantised = nullptr;  // scratch of P activation_row_bytes(I), for quantised experts
   DType weight_dtype = DType::kF32;  // of all experts of the call
@@ -284,12 +287,14 @@ struct GroupedFfn {
 };
 
 // out[t] = residual[t] + ((sum over k ascending of weights[t, k] * result(t, k), by fma from +0)
-//          + shared[t] * gate[t]). result(t, k) lies at results + result_offset[t * K + k] floats;
-// shared [T, H] or null, shared_gate [T] or null (1). out may equal residual.
+//          + shared[t] * gate[t]). result(t, k) lies at results + result_offset[t * K + k], or at
+// results_bf16 (widened to f32) where results is null; shared [T, H] or null, shared_gate [T] or
+// null (1). out may equal residual.
 struct Combine {
   const float* residual = nullptr;
   const float* results = nullptr;
-  const int64_t* result_offset = nullptr;  // [T, K]
+  const uint16_t* results_bf16 = nullptr;
+  const int64_t* result_offset = nullptr;  // [T, K] elements
   const float* weights = nullptr;          // [T, K]
   const float* shared = nullptr;
   const float* shared_gate = nullptr;

@@ -86,7 +86,9 @@ ProfiledOps::Cost ProfiledOps::cost_of(const GroupedFfn& op, Stream& stream) {
   const int64_t pairs = begin.back() - begin.front();
   const int64_t weights = 2 * matrix_bytes(op.weight_dtype, op.width, op.hidden_size) +
                           matrix_bytes(op.weight_dtype, op.hidden_size, op.width);
-  const double rows = numbers(pairs, 2 * op.hidden_size + 4 * op.width) * kFloat;
+  const double result = op.out_bf16 != nullptr ? 2.0 : kFloat;
+  const double rows = numbers(pairs, op.hidden_size + 4 * op.width) * kFloat +
+                      numbers(pairs, op.hidden_size) * result;
   return {numbers(num_used, weights) + rows, 6 * numbers(pairs, op.hidden_size * op.width)};
 }
 
@@ -135,9 +137,10 @@ void ProfiledOps::attention(const Attention& op, Stream& stream) {
 }
 
 void ProfiledOps::combine(const Combine& op, Stream& stream) {
-  const double rows = static_cast<double>(op.top_k) + 2 + (op.shared != nullptr ? 1 : 0);
+  const double rows = (op.shared != nullptr ? 3 : 2) * kFloat;
+  const double results = static_cast<double>(op.top_k) * (op.results_bf16 != nullptr ? 2 : kFloat);
   run(OpKind::kExchange, &Ops::combine, op,
-      {rows * numbers(op.num_tokens, op.hidden_size) * kFloat,
+      {(rows + results) * numbers(op.num_tokens, op.hidden_size),
        2 * numbers(op.num_tokens, op.hidden_size * op.top_k)},
       stream);
 }

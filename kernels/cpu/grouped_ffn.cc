@@ -1,5 +1,6 @@
 // The experts' feed-forward: gate and up joined, then down. Tasks are blocks of outputs of one
 // expert; every output is the same sum whatever the split.
+#include "base/dtype.h"
 #include "kernels/cpu/products.h"
 
 namespace colibri {
@@ -107,13 +108,40 @@ void gate_and_up(const KernelTable& kernels, const GroupedFfn& a, const Part& pa
   }
 }
 
+// Outputs [begin, end) of a product, rounded to bf16 and written to the pairs' places from `out`
+// on. Blocks of f32 sums lie on the stack until then.
+template <class Product>
+void run_rounded(const KernelTable& kernels, const Product& product, const Part& part,
+                 uint16_t* out, const int64_t* out_offset) {
+  constexpr int64_t kRows = 64;
+  float sums[kRows * kPanelRows];
+  for (int64_t n = part.begin; n < part.end; n += kPanelRows) {
+    const int64_t end = std::min(part.end, n + kPanelRows);
+    for (int64_t r = 0; r < product.num_rows; r += kRows) {
+      Product block = slice_weights(product, n, end);
+      skip_rows(block, r);
+      block.num_rows = std::min(kRows, product.num_rows - r);
+      block.out = sums;
+      block.out_stride = kPanelRows;
+      run_product(kernels, block);
+      for (int64_t i = 0; i < block.num_rows; ++i) {
+        uint16_t* to = out + out_offset[r + i] + n;
+        for (int64_t o = 0; o < end - n; ++o) to[o] = float_to_bf16(sums[i * kPanelRows + o]);
+      }
+    }
+  }
+}
+
 void down(const KernelTable& kernels, const GroupedFfn& a, const Part& part) {
   const int64_t first = a.group_begin[part.group];
   const MatrixView& weight = a.experts[part.group].down;
   const auto finish = [&](auto product) {
+    product.num_rows = a.group_begin[part.group + 1] - first;
+    if (a.out_bf16 != nullptr) {
+      return run_rounded(kernels, product, part, a.out_bf16, a.out_offset + first);
+    }
     product.out = a.out;
     product.out_offset = a.out_offset + first;
-    product.num_rows = a.group_begin[part.group + 1] - first;
     run_product(kernels, slice_outputs(product, part.begin, part.end));
   };
   if (is_quantised(weight.dtype)) {

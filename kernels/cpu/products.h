@@ -44,15 +44,21 @@ inline int64_t bytes_before(const QdotRows& rows, int64_t output) {
   return output / kPanelRows * rows.panel_bytes;
 }
 
-// The part of a product that covers outputs [begin, end). Quantised: begin is a multiple of
-// kPanelRows.
+// The part of a product that covers outputs [begin, end), written from `out` on. Quantised: begin
+// is a multiple of kPanelRows.
 template <class Product>
-Product slice_outputs(Product product, int64_t begin, int64_t end) {
+Product slice_weights(Product product, int64_t begin, int64_t end) {
   product.weight = static_cast<const unsigned char*>(product.weight) + bytes_before(product, begin);
   if (product.bias != nullptr) product.bias += begin;
-  product.out += begin;
   product.num_outputs = end - begin;
   return product;
+}
+
+// The same, written where the whole product has it.
+template <class Product>
+Product slice_outputs(Product product, int64_t begin, int64_t end) {
+  product.out += begin;
+  return slice_weights(product, begin, end);
 }
 
 inline void skip_rows(DotRows& product, int64_t rows) { product.x += rows * product.x_stride; }

@@ -4,6 +4,7 @@
 // multiplies and rounds them; the second is down. An expert's weights are read once for up to 128
 // rows.
 #include "kernels/cuda/bf16_tile.cuh"
+#include "kernels/cuda/ffn_results.cuh"
 #include "kernels/cuda/grouping.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
@@ -100,20 +101,18 @@ __device__ __forceinline__ void down_block(const GroupedFfn& a, const RowBlock& 
                       .num_rows = rows.count};
   typename Shape::Sums sums;
   multiply_bf16<Shape, aligned>(tile, shared, sums);
-  const int warp_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles) + lane % 4 * 2;
+  const int warp_row = warp / Shape::kWarpsM * (kTileRows * Shape::kRowTiles);
   const int64_t warp_output = first_output + warp % Shape::kWarpsM * Shape::kTiles * 16 + lane / 4;
 #pragma unroll
   for (int t = 0; t < Shape::kRowTiles; ++t) {
+    if (warp_row + t * kTileRows >= rows.count) break;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const int r = warp_row + t * 8 + j;
-      if (r >= rows.count) continue;
-      float* out = a.out + load(a.out_offset + rows.first + r);
+      const int r = warp_row + t * kTileRows + lane % 4 * 2 + j;
+      const ResultRow row = result_row(a, rows.first + r, r < rows.count);
 #pragma unroll
       for (int m = 0; m < Shape::kTiles; ++m) {
-        const int64_t n = warp_output + m * 16;
-        if (n < a.hidden_size) store(out + n, sums[m][t][j]);
-        if (n + 8 < a.hidden_size) store(out + n + 8, sums[m][t][2 + j]);
+        store_results(a, row, warp_output + m * 16, sums[m][t][j], sums[m][t][2 + j]);
       }
     }
   }

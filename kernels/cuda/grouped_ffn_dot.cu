@@ -3,6 +3,7 @@
 // two outputs of four lanes are gate and up of one hidden value, so that both sums end in the same
 // lane.
 #include "kernels/cuda/dot.cuh"
+#include "kernels/cuda/ffn_results.cuh"
 #include "kernels/cuda/grouping.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
@@ -14,7 +15,7 @@ constexpr int kFfnBlocksTogether = 3;  // on a multiprocessor
 constexpr int kQuads = kWarpSize / kDotLanes;
 constexpr int kHiddenPerBlock = kFfnWarps * kQuads;
 constexpr int kOutputsPerBlock = kFfnWarps * kQuads * kDotOutputs;
-static_assert(kDotOutputs == 2);
+static_assert(kDotOutputs == 2 && kQuads == 8);  // as store_results() has them
 
 struct FfnDotShared {
   RowBlock rows;
@@ -87,11 +88,10 @@ __global__ void __launch_bounds__(kFfnWarps* kWarpSize, kFfnBlocksTogether)
   block.width = a.width;
   const DotSums sums = dot_block<aligned>(block);
 #pragma unroll
-  for (int i = 0; i < kDotSums / kDotLanes; ++i) {
-    const int r = lane % kDotLanes * 2 + i / kDotOutputs;
-    const int64_t n = first + i % kDotOutputs * kQuads;
-    if (r >= rows.count || n >= a.hidden_size) continue;
-    store(a.out + load(a.out_offset + rows.first + r) + n, sums.sum[i]);
+  for (int i = 0; i < kDotRows / kDotLanes; ++i) {
+    const int r = lane % kDotLanes * 2 + i;
+    const ResultRow row = result_row(a, rows.first + r, r < rows.count);
+    store_results(a, row, first, sums.sum[2 * i], sums.sum[2 * i + 1]);
   }
 }
 

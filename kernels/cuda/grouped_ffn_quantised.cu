@@ -4,6 +4,7 @@
 // and quantised where they were made and only codes and scales are written. The second has four
 // panels of down. Rows beyond 64 of one expert are further blocks, which find its weights in the
 // second-level cache.
+#include "kernels/cuda/ffn_results.cuh"
 #include "kernels/cuda/grouping.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
@@ -113,24 +114,19 @@ __global__ void __launch_bounds__(kFfnThreads, kBlocksTogether)
   quantise_hidden(a, rows, hidden);
 }
 
-// Sums of a warp's panel of down to where the pairs' results lie.
+// Sums of a warp's panel of down to where the pairs' results lie. Called by a whole warp.
 template <class Shape>
-__device__ __forceinline__ void store_results(const GroupedFfn& a, const RowBlock& rows,
-                                              int64_t first_output,
-                                              const typename Shape::Sums& sums) {
+__device__ __forceinline__ void store_sums(const GroupedFfn& a, const RowBlock& rows,
+                                           int64_t first_output, const typename Shape::Sums& sums) {
   const int lane = static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int t = 0; t < Shape::kRowTiles; ++t) {
+    if (t * 8 >= rows.count) break;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const int r = t * 8 + lane % 4 * 2 + j;
-      if (r >= rows.count) continue;
-      float* out = a.out + load(a.out_offset + rows.first + r);
-#pragma unroll
-      for (int e = j; e < 4; e += 2) {
-        const int64_t n = first_output + lane / 4 + e / 2 * 8;
-        if (n < a.hidden_size) store(out + n, sums[t][e]);
-      }
+      const ResultRow row = result_row(a, rows.first + r, r < rows.count);
+      store_results(a, row, first_output + lane / 4, sums[t][j], sums[t][2 + j]);
     }
   }
 }
@@ -159,7 +155,7 @@ __global__ void __launch_bounds__(kFfnThreads, kBlocksTogether)
     using Shape = decltype(shape);
     typename Shape::Sums sums;
     multiply_tile<Shape, aligned>(tile, shared.stages, sums);
-    if (exists) store_results<Shape>(a, rows, first_output, sums);
+    if (exists) store_sums<Shape>(a, rows, first_output, sums);
   });
 }
 

@@ -89,6 +89,23 @@ TEST(CudaBf16, FeedForwardIsF32ArithmeticForEveryWidth) {
   }
 }
 
+// Few and many rows, odd sizes, and outputs that end inside sixteen.
+TEST(CudaBf16, ResultsInBf16AreTheSumsRoundedOnce) {
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {15, 9}, {72, 40}, {138, 100}};
+  for (const auto& [hidden_size, width] : sizes) {
+    for (const int32_t rows : {1, 9, 66}) {
+      FfnCase c{.dtype = DType::kBF16,
+                .hidden_size = hidden_size,
+                .width = width,
+                .group_rows = {rows, 0, 2}};
+      const auto want = rounded(cuda_ffn(c, Rows::kBf16));
+      c.bf16_results = true;
+      EXPECT_EQ(difference(cuda_ffn(c, Rows::kBf16), want), "")
+          << hidden_size << ", " << width << ", " << rows << " rows";
+    }
+  }
+}
+
 TEST(CudaBf16, APairsBitsDoNotDependOnTheNumberOfPairs) {
   FfnCase c{.dtype = DType::kBF16, .hidden_size = 72, .width = 104, .group_rows = {130}};
   const auto all = cuda_ffn(c, Rows::kBf16);

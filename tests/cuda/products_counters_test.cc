@@ -10,18 +10,25 @@ namespace {
 struct Form {
   DType dtype;
   Rows rows;
+  bool bf16_results;
   const char* hidden_kernel;
   const char* down_kernel;
 };
 
+// As a GPU runs them with activations in f32 and in bf16.
+constexpr const char* kQuantisedHidden = "ffn_quantised_hidden_kernel";
+constexpr const char* kQuantisedDown = "ffn_quantised_down_kernel";
 const Form kForms[] = {
-    {DType::kQ8, Rows::kQuantised, "ffn_quantised_hidden_kernel", "ffn_quantised_down_kernel"},
-    {DType::kQ4, Rows::kQuantised, "ffn_quantised_hidden_kernel", "ffn_quantised_down_kernel"},
-    {DType::kBF16, Rows::kBf16, "ffn_bf16_hidden_kernel", "ffn_bf16_down_kernel"}};
+    {DType::kQ8, Rows::kQuantised, false, kQuantisedHidden, kQuantisedDown},
+    {DType::kQ8, Rows::kQuantised, true, kQuantisedHidden, kQuantisedDown},
+    {DType::kQ4, Rows::kQuantised, true, kQuantisedHidden, kQuantisedDown},
+    {DType::kBF16, Rows::kBf16, true, "ffn_bf16_hidden_kernel", "ffn_bf16_down_kernel"}};
 
 class CudaCounters : public testing::TestWithParam<Form> {};
-INSTANTIATE_TEST_SUITE_P(Weights, CudaCounters, testing::ValuesIn(kForms),
-                         [](const auto& test) { return std::string(to_string(test.param.dtype)); });
+INSTANTIATE_TEST_SUITE_P(Weights, CudaCounters, testing::ValuesIn(kForms), [](const auto& test) {
+  return std::string(to_string(test.param.dtype)) +
+         (test.param.bf16_results ? "_bf16_results" : "_f32_results");
+});
 
 struct Counted {
   colibri_sim::KernelCounters hidden, down;
@@ -30,8 +37,11 @@ struct Counted {
 
 // Three experts, one of which has no rows, of a width at which every loop has several stages.
 Counted count_ffn(const Form& form, int32_t rows) {
-  const FfnCase c{
-      .dtype = form.dtype, .hidden_size = 512, .width = 256, .group_rows = {rows, 0, 1}};
+  const FfnCase c{.dtype = form.dtype,
+                  .hidden_size = 512,
+                  .width = 256,
+                  .group_rows = {rows, 0, 1},
+                  .bf16_results = form.bf16_results};
   Counted counted;
   int matrix = 0;
   colibri_sim::reset_counters();
@@ -67,6 +77,15 @@ TEST_P(CudaCounters, ExpertsUseWhatTheyReadOfASector) {
                 0.95 * static_cast<double>(kernel->loaded_sector_bytes))
           << rows << " rows";
     }
+  }
+}
+
+TEST_P(CudaCounters, ResultsAreWrittenInWholeSectors) {
+  for (const int32_t rows : {1, 9, 65}) {
+    const Counted counted = count_ffn(GetParam(), rows);
+    const int each = GetParam().bf16_results ? 2 : 4;
+    EXPECT_EQ(counted.down.stored_bytes, static_cast<uint64_t>((rows + 1) * 512 * each));
+    EXPECT_EQ(counted.down.stored_sector_bytes, counted.down.stored_bytes) << rows << " rows";
   }
 }
 

@@ -87,6 +87,17 @@ TEST_P(CudaDot, FeedForwardHasTheCpusBitsForEveryWidth) {
   }
 }
 
+TEST_P(CudaDot, FeedForwardRoundsItsResultsAsTheCpu) {
+  for (const int64_t hidden_size : {1, 15, 16, 33, 138}) {
+    const FfnCase c{.dtype = GetParam(),
+                    .hidden_size = hidden_size,
+                    .width = 20,
+                    .group_rows = {2, 0, 9},
+                    .bf16_results = true};
+    EXPECT_EQ(compare(c), "") << "hidden size " << hidden_size;
+  }
+}
+
 TEST_P(CudaDot, FeedForwardFindsTheGroupsOfManyExperts) {
   FfnCase c{.dtype = GetParam(), .hidden_size = 16, .width = 16, .unknown_pairs = 30};
   c.group_rows.assign(140, 0);

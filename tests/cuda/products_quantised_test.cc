@@ -75,6 +75,17 @@ TEST_P(CudaQuantised, FeedForwardHasTheCpusBitsForEveryWidth) {
   }
 }
 
+TEST_P(CudaQuantised, FeedForwardRoundsItsResultsAsTheCpu) {
+  for (const int32_t rows : {1, 9, 66}) {
+    const FfnCase c{.dtype = GetParam(),
+                    .hidden_size = 160,
+                    .width = 64,
+                    .group_rows = {2, 0, rows},
+                    .bf16_results = true};
+    EXPECT_EQ(compare(c), "") << rows << " rows";
+  }
+}
+
 TEST_P(CudaQuantised, FeedForwardFindsTheGroupsOfManyExperts) {
   FfnCase c{.dtype = GetParam(), .hidden_size = 32, .width = 32, .unknown_pairs = 200};
   c.group_rows.assign(40, 0);

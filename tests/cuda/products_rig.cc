@@ -115,6 +115,21 @@ GroupedFfn ffn_of(const FfnCase& c, const FfnIndex& index) {
           .x_stride = c.hidden_size + c.x_padding};
 }
 
+// One of two arrays (vectors, or DeviceArrays) takes the results.
+void set_results(GroupedFfn& op, const FfnCase& c, auto& out, auto& out_bf16) {
+  if (c.bf16_results) {
+    op.out_bf16 = out_bf16.data();
+  } else {
+    op.out = out.data();
+  }
+}
+
+std::vector<float> from_bf16(const std::vector<uint16_t>& values) {
+  std::vector<float> out;
+  for (const uint16_t value : values) out.push_back(bf16_to_float(value));
+  return out;
+}
+
 struct FfnMatrices {
   FfnMatrices(const FfnCase& c, uint32_t seed)
       : gate(c.dtype, c.width, c.hidden_size, seed),
@@ -225,6 +240,7 @@ std::vector<float> cpu_ffn(const FfnCase& c, Rows rows) {
     experts.push_back({m.gate.host_view(), m.up.host_view(), m.down.host_view()});
   }
   std::vector<float> out(static_cast<size_t>(index.pairs() * c.hidden_size), kUntouched);
+  std::vector<uint16_t> out_bf16 = to_bf16(out);
   std::vector<float> hidden(static_cast<size_t>(index.pairs() * 2 * c.width));
   std::vector<unsigned char> hidden_quantised(
       static_cast<size_t>(index.pairs() * activation_row_bytes(c.width)));
@@ -235,11 +251,11 @@ std::vector<float> cpu_ffn(const FfnCase& c, Rows rows) {
   op.group_begin = index.begin.data();
   op.pair_row = index.row.data();
   op.out_offset = index.offset.data();
-  op.out = out.data();
+  set_results(op, c, out, out_bf16);
   op.hidden = hidden.data();
   op.hidden_quantised = hidden_quantised.data();
   rig.cpu->grouped_ffn(op, *rig.cpu_stream);
-  return out;
+  return c.bf16_results ? from_bf16(out_bf16) : out;
 }
 
 std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& observer) {
@@ -261,8 +277,9 @@ std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& o
   DeviceArray<ExpertWeights> experts(rig, host_experts);
   DeviceArray<int32_t> begin(rig, index.begin), row(rig, index.row);
   DeviceArray<int64_t> offset(rig, index.offset);
-  DeviceArray<float> out(
-      rig, std::vector<float>(pairs * static_cast<size_t>(c.hidden_size), kUntouched));
+  const std::vector<float> untouched(pairs * static_cast<size_t>(c.hidden_size), kUntouched);
+  DeviceArray<float> out(rig, untouched);
+  DeviceArray<uint16_t> out_bf16(rig, to_bf16(untouched));
   DeviceArray<float> hidden(rig, pairs * static_cast<size_t>(2 * c.width));
   DeviceArray<unsigned char> hidden_quantised(
       rig, pairs * static_cast<size_t>(activation_row_bytes(c.width)));
@@ -272,11 +289,11 @@ std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& o
   op.group_begin = begin.data();
   op.pair_row = row.data();
   op.out_offset = offset.data();
-  op.out = out.data();
+  set_results(op, c, out, out_bf16);
   op.hidden = hidden.data();
   op.hidden_quantised = hidden_quantised.data();
   rig.cuda->grouped_ffn(op, *rig.stream);
-  return out.host();
+  return c.bf16_results ? from_bf16(out_bf16.host()) : out.host();
 }
 
 namespace {
@@ -342,6 +359,8 @@ std::vector<float> exact_ffn(const FfnCase& c) {
   }
   return out;
 }
+
+std::vector<float> rounded(const std::vector<float>& values) { return from_bf16(to_bf16(values)); }
 
 double relative_rms(const std::vector<float>& got, const std::vector<float>& want) {
   double error = 0, size = 0;

@@ -53,14 +53,19 @@ struct FfnCase {
   std::vector<int32_t> group_rows = {};  // rows of each group
   int64_t x_padding = 0;
   int64_t unknown_pairs = 0;  // num_pairs is so much more than there are
+  bool bf16_results = false;
 };
-// The results of all pairs, the last pair's first. Pair p has the same row whatever the groups are.
+// The results of all pairs, the last pair's first, as f32. Pair p has the same row whatever the
+// groups are.
 std::vector<float> cuda_ffn(const FfnCase& c, Rows rows, const WeightObserver& observer = nullptr);
 std::vector<float> cpu_ffn(const FfnCase& c, Rows rows);
 
 // The same for bf16 rows and weights with every sum in f64, hidden values rounded to bf16.
 std::vector<float> exact_matmul(const ProductCase& c);
 std::vector<float> exact_ffn(const FfnCase& c);
+
+// Numbers rounded to bf16, as f32.
+std::vector<float> rounded(const std::vector<float>& values);
 
 // Relative root mean square of got - want.
 double relative_rms(const std::vector<float>& got, const std::vector<float>& want);

@@ -126,7 +126,8 @@ TEST(CudaPointwise, HasTheCpusBitsForEveryCount) {
 struct CombineCase {
   int64_t tokens, top_k, hidden;
   bool shared = false, gated = false;
-  int64_t skew = 0;  // floats by which results are off a multiple of 16 bytes
+  int64_t skew = 0;  // numbers by which results are off a multiple of four
+  bool bf16 = false;
 };
 
 std::string compare_combine(const CombineCase& c) {
@@ -134,6 +135,7 @@ std::string compare_combine(const CombineCase& c) {
   const auto pairs = static_cast<size_t>(c.tokens * c.top_k);
   const auto residual = random_floats(c.tokens * c.hidden, 1);
   const auto results = random_floats((c.tokens * c.top_k + 1) * c.hidden + 8, 2);
+  const auto results_bf16 = to_bf16(results);
   const auto weights = random_floats(c.tokens * c.top_k, 3);
   const auto shared = random_floats(c.tokens * c.hidden, 4), gate = random_floats(c.tokens, 5);
   std::vector<int64_t> offset(pairs);
@@ -142,7 +144,8 @@ std::string compare_combine(const CombineCase& c) {
   }
   std::vector<float> want(residual.size());
   Combine op{.residual = residual.data(),
-             .results = results.data(),
+             .results = c.bf16 ? nullptr : results.data(),
+             .results_bf16 = c.bf16 ? results_bf16.data() : nullptr,
              .result_offset = offset.data(),
              .weights = weights.data(),
              .shared = c.shared ? shared.data() : nullptr,
@@ -154,9 +157,11 @@ std::string compare_combine(const CombineCase& c) {
   rig.cpu->combine(op, *rig.cpu_stream);
   DeviceArray<float> device_residual(rig, residual), device_results(rig, results),
       device_weights(rig, weights), device_shared(rig, shared), device_gate(rig, gate);
+  DeviceArray<uint16_t> device_results_bf16(rig, results_bf16);
   DeviceArray<int64_t> device_offset(rig, offset);
   op.residual = device_residual.data();
-  op.results = device_results.data();
+  op.results = c.bf16 ? nullptr : device_results.data();
+  op.results_bf16 = c.bf16 ? device_results_bf16.data() : nullptr;
   op.result_offset = device_offset.data();
   op.weights = device_weights.data();
   if (c.shared) op.shared = device_shared.data();
@@ -178,7 +183,19 @@ TEST(CudaCombine, HasTheCpusBitsForEveryShape) {
 }
 
 TEST(CudaCombine, TakesResultsAtAnyOffset) {
-  EXPECT_EQ(compare_combine({.tokens = 3, .top_k = 5, .hidden = 64, .skew = 3}), "");
+  for (const bool bf16 : {false, true}) {
+    EXPECT_EQ(compare_combine({.tokens = 3, .top_k = 5, .hidden = 64, .skew = 3, .bf16 = bf16}),
+              "");
+  }
+}
+
+TEST(CudaCombine, TakesResultsInBf16) {
+  for (const int64_t hidden : {1, 7, 64, 515, 1100}) {
+    for (const int64_t top_k : {1, 8, 9}) {
+      EXPECT_EQ(compare_combine({3, top_k, hidden, true, true, 0, true}), "")
+          << hidden << " " << top_k;
+    }
+  }
 }
 
 }  // namespace

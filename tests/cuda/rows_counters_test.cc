@@ -98,26 +98,36 @@ TEST(RowCounters, GatherReadsAndWritesWholeSectors) {
   EXPECT_EQ(counted.stored_bytes, 3u * 1024 * 4);
 }
 
-TEST(RowCounters, CombineReadsEachResultOnceInWholeSectors) {
+// Counts what combine asks for with results in either form.
+template <class T>
+KernelCounters count_combine(const std::vector<T>& host_results, const T* Combine::*member) {
   CudaRig rig;
-  DeviceArray<float> residual(rig, random_floats(2 * 1024, 1)),
-      results(rig, random_floats(6 * 1024, 2)), weights(rig, random_floats(6, 3));
+  DeviceArray<float> residual(rig, random_floats(2 * 1024, 1)), weights(rig, random_floats(6, 3));
+  DeviceArray<T> results(rig, host_results);
   DeviceArray<int64_t> offset(rig, std::vector<int64_t>{0, 2048, 1024, 5120, 3072, 4096});
   colibri_sim::reset_counters();
   colibri_sim::name_allocation(results.data(), "results");
-  rig.cuda->combine({.residual = residual.data(),
-                     .results = results.data(),
-                     .result_offset = offset.data(),
-                     .weights = weights.data(),
-                     .out = residual.data(),
-                     .num_tokens = 2,
-                     .top_k = 3,
-                     .hidden_size = 1024},
-                    *rig.stream);
+  Combine op{.residual = residual.data(),
+             .result_offset = offset.data(),
+             .weights = weights.data(),
+             .out = residual.data(),
+             .num_tokens = 2,
+             .top_k = 3,
+             .hidden_size = 1024};
+  op.*member = results.data();
+  rig.cuda->combine(op, *rig.stream);
   rig.stream->synchronize();
-  const KernelCounters counted = colibri_sim::counters_of("combine_kernel");
-  EXPECT_GE(share_used(counted), 0.95);
-  EXPECT_EQ(counted.loaded_bytes_of.at("results"), 6u * 1024 * 4);
+  return colibri_sim::counters_of("combine_kernel");
+}
+
+TEST(RowCounters, CombineReadsEachResultOnceInWholeSectors) {
+  const auto results = random_floats(6 * 1024, 2);
+  const KernelCounters f32 = count_combine(results, &Combine::results);
+  EXPECT_GE(share_used(f32), 0.95);
+  EXPECT_EQ(f32.loaded_bytes_of.at("results"), 6u * 1024 * 4);
+  const KernelCounters bf16 = count_combine(to_bf16(results), &Combine::results_bf16);
+  EXPECT_GE(share_used(bf16), 0.95);
+  EXPECT_EQ(bf16.loaded_bytes_of.at("results"), 6u * 1024 * 2);
 }
 
 TEST(RowCounters, RouterHasAtMostTwoWayBankConflicts) {

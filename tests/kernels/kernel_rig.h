@@ -32,6 +32,19 @@ std::vector<float> random_floats(int64_t count, uint32_t seed);
 std::vector<uint16_t> to_bf16(const std::vector<float>& values);
 std::vector<float> from_bf16(const std::vector<uint16_t>& values);
 
+// The experts' results in either form, each number a 7 before it is written.
+template <class Out>
+std::vector<Out> unwritten_results(GroupedFfn& op, size_t count) {
+  constexpr bool is_float = sizeof(Out) == sizeof(float);
+  std::vector<Out> out(count, static_cast<Out>(is_float ? 7 : 0x40E0));
+  if constexpr (is_float) {
+    op.out = out.data();
+  } else {
+    op.out_bf16 = out.data();
+  }
+  return out;
+}
+
 // Equal bits; "" or what differs first.
 std::string difference(const std::vector<float>& got, const std::vector<float>& want);
 

@@ -181,29 +181,30 @@ struct Experts {
     const void* data = bf16 ? static_cast<const void*>(narrow[i].data()) : matrices[i].data();
     return {data, bf16 ? DType::kBF16 : DType::kF32, rows, cols};
   }
-  std::vector<float> run(Rig& rig) const {
+  // Results in f32 or bf16.
+  template <class Out = float>
+  std::vector<Out> run(Rig& rig) const {
     const size_t groups = group_begin.size() - 1;
     std::vector<ExpertWeights> experts;
     for (size_t g = 0; g < groups; ++g) {
       experts.push_back({view(3 * g, width, hidden_size), view(3 * g + 1, width, hidden_size),
                          view(3 * g + 2, hidden_size, width)});
     }
-    std::vector<float> out(pair_row.size() * static_cast<size_t>(hidden_size + 3), 7.0f);
     std::vector<float> scratch(pair_row.size() * static_cast<size_t>(2 * width));
-    rig.ops->grouped_ffn({.x = x.data(),
-                          .experts = experts.data(),
-                          .group_begin = group_begin.data(),
-                          .pair_row = pair_row.data(),
-                          .out_offset = out_offset.data(),
-                          .out = out.data(),
-                          .hidden = scratch.data(),
-                          .weight_dtype = bf16 ? DType::kBF16 : DType::kF32,
-                          .num_pairs = static_cast<int64_t>(pair_row.size()),
-                          .num_groups = static_cast<int32_t>(groups),
-                          .hidden_size = hidden_size,
-                          .width = width,
-                          .x_stride = x_stride()},
-                         *rig.stream);
+    GroupedFfn call{.x = x.data(),
+                    .experts = experts.data(),
+                    .group_begin = group_begin.data(),
+                    .pair_row = pair_row.data(),
+                    .out_offset = out_offset.data(),
+                    .hidden = scratch.data(),
+                    .weight_dtype = bf16 ? DType::kBF16 : DType::kF32,
+                    .num_pairs = static_cast<int64_t>(pair_row.size()),
+                    .num_groups = static_cast<int32_t>(groups),
+                    .hidden_size = hidden_size,
+                    .width = width,
+                    .x_stride = x_stride()};
+    auto out = unwritten_results<Out>(call, pair_row.size() * static_cast<size_t>(hidden_size + 3));
+    rig.ops->grouped_ffn(call, *rig.stream);
     return out;
   }
   std::vector<float> want() const {
@@ -243,6 +244,21 @@ TEST(GroupedFfnTest, IsThreeDotsAndSiluBitForBitOnEverySet) {
       for (const Isa isa : available_isas()) {
         Rig rig(isa);
         EXPECT_EQ(difference(experts.run(rig), want), "") << to_string(isa) << " H " << hidden;
+      }
+    }
+  }
+}
+
+// Groups of more rows than a block of sums has, and widths with a partial block.
+TEST(GroupedFfnTest, ResultsInBf16AreTheSumsRoundedOnce) {
+  for (const bool bf16 : {false, true}) {
+    for (const int64_t hidden : {33, 192}) {
+      const Experts experts(hidden, 18, {1, 0, 70, 2}, bf16);
+      const std::vector<float> want = from_bf16(to_bf16(experts.want()));
+      for (const Isa isa : available_isas()) {
+        Rig rig(isa, 2);
+        EXPECT_EQ(difference(from_bf16(experts.run<uint16_t>(rig)), want), "")
+            << to_string(isa) << " H " << hidden;
       }
     }
   }

@@ -35,28 +35,29 @@ struct Experts {
     EXPECT_TRUE(quantise_matrix(dtype, wide.data(), rows, cols, packed.bytes.data()));
     return packed;
   }
-  std::vector<float> run(Rig& rig) const {
+  // Results in f32 or bf16.
+  template <class Out = float>
+  std::vector<Out> run(Rig& rig) const {
     std::vector<ExpertWeights> experts;
     for (size_t g = 0; g < gates.size(); ++g) {
       experts.push_back({gates[g].view(), ups[g].view(), downs[g].view()});
     }
-    std::vector<float> out(pair_row.size() * static_cast<size_t>(hidden_size + 3), 7.0f);
     std::vector<float> scratch(pair_row.size() * static_cast<size_t>(2 * width));
     QuantisedRows hidden(pair_row.size() * static_cast<size_t>(activation_row_bytes(width)));
-    rig.ops->grouped_ffn({.x_quantised = x.data(),
-                          .experts = experts.data(),
-                          .group_begin = group_begin.data(),
-                          .pair_row = pair_row.data(),
-                          .out_offset = out_offset.data(),
-                          .out = out.data(),
-                          .hidden = scratch.data(),
-                          .hidden_quantised = hidden.data(),
-                          .weight_dtype = gates.front().dtype,
-                          .num_pairs = static_cast<int64_t>(pair_row.size()),
-                          .num_groups = static_cast<int32_t>(gates.size()),
-                          .hidden_size = hidden_size,
-                          .width = width},
-                         *rig.stream);
+    GroupedFfn call{.x_quantised = x.data(),
+                    .experts = experts.data(),
+                    .group_begin = group_begin.data(),
+                    .pair_row = pair_row.data(),
+                    .out_offset = out_offset.data(),
+                    .hidden = scratch.data(),
+                    .hidden_quantised = hidden.data(),
+                    .weight_dtype = gates.front().dtype,
+                    .num_pairs = static_cast<int64_t>(pair_row.size()),
+                    .num_groups = static_cast<int32_t>(gates.size()),
+                    .hidden_size = hidden_size,
+                    .width = width};
+    auto out = unwritten_results<Out>(call, pair_row.size() * static_cast<size_t>(hidden_size + 3));
+    rig.ops->grouped_ffn(call, *rig.stream);
     return out;
   }
   std::vector<float> want() const {
@@ -95,6 +96,18 @@ TEST(QuantisedGroupedFfnTest, IsThreeProductsSiluAndQuantiseRowsBitForBit) {
         EXPECT_EQ(difference(experts.run(rig), want), "")
             << to_string(isa) << " " << to_string(dtype) << " H " << hidden << " I " << inner;
       }
+    }
+  }
+}
+
+TEST(QuantisedGroupedFfnTest, ResultsInBf16AreTheSumsRoundedOnce) {
+  for (const DType dtype : {DType::kQ8, DType::kQ4}) {
+    const Experts experts(dtype, 96, 64, {1, 0, 70});
+    const std::vector<float> want = from_bf16(to_bf16(experts.want()));
+    for (const Isa isa : available_isas()) {
+      Rig rig(isa, 2);
+      EXPECT_EQ(difference(from_bf16(experts.run<uint16_t>(rig)), want), "")
+          << to_string(isa) << " " << to_string(dtype);
     }
   }
 }

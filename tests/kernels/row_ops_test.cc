@@ -300,5 +300,35 @@ TEST(CombineTest, AddsExpertsInOrderThenSharedThenResidual) {
   }
 }
 
+TEST(CombineTest, TakesResultsInBf16AsTheNumbersTheyAre) {
+  for (const int64_t hidden : kWidths) {
+    const int64_t tokens = 3, top_k = 2;
+    const std::vector<float> residual = random_floats(tokens * hidden, 10);
+    const std::vector<uint16_t> results = to_bf16(random_floats(tokens * top_k * hidden, 11));
+    const std::vector<float> wide = from_bf16(results);
+    const std::vector<float> weights = random_floats(tokens * top_k, 12);
+    std::vector<int64_t> offsets;
+    for (int64_t i = 0; i < tokens * top_k; ++i) offsets.push_back(i * hidden);
+    std::vector<float> out(residual.size()), want(residual.size());
+    for (const Isa isa : available_isas()) {
+      Rig rig(isa, 2);
+      Combine op{.residual = residual.data(),
+                 .results = wide.data(),
+                 .result_offset = offsets.data(),
+                 .weights = weights.data(),
+                 .out = want.data(),
+                 .num_tokens = tokens,
+                 .top_k = top_k,
+                 .hidden_size = hidden};
+      rig.ops->combine(op, *rig.stream);
+      op.results = nullptr;
+      op.results_bf16 = results.data();
+      op.out = out.data();
+      rig.ops->combine(op, *rig.stream);
+      EXPECT_EQ(difference(out, want), "") << to_string(isa) << " H " << hidden;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace colibri

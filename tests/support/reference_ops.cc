@@ -126,6 +126,7 @@ class ReferenceOps : public Ops {
       return portable_->grouped_ffn(op, stream);
     }
     check(op.x == nullptr && op.x_quantised != nullptr, "quantised experts take quantised rows");
+    check(op.out != nullptr, "results are f32 here");
     for (int32_t g = 0; g < op.num_groups; ++g) {
       for (int32_t p = op.group_begin[g]; p < op.group_begin[g + 1]; ++p) {
         run_pair(op, op.experts[g], p, stream);
