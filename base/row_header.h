@@ -10,7 +10,7 @@
 namespace colibri {
 
 inline constexpr uint32_t kRowMagic = 0x57524c43;  // "CLRW"
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 
 enum class RowKind : uint8_t { kRows = 1, kResults = 2 };
 

@@ -1,5 +1,6 @@
 #include "coordinator/device_messages.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "transport/row_batch.h"
 
@@ -29,7 +30,8 @@ DeviceMessages::DeviceMessages(const Backend& backend, DeviceLink& link, const L
       max_results_(*backend.device, table_size(link, limits)),
       messages_(*backend.device, limits.message_bytes),
       results_(*backend.device,
-               static_cast<size_t>(limits.num_results * limits.hidden_size) * sizeof(float)),
+               static_cast<size_t>(limits.num_results *
+                                   token_row_bytes(backend.activations, limits.hidden_size))),
       offset_(*backend.device, static_cast<size_t>(limits.num_choices) * sizeof(int64_t)),
       own_message_(*backend.device, limits.own_rows_travel ? messages_.size_bytes() : 0),
       own_answer_(*backend.device, limits.own_rows_travel ? results_.size_bytes() : 0) {}
@@ -49,8 +51,8 @@ size_t DeviceMessages::message_bytes(int layer, int rank) const {
 }
 
 size_t DeviceMessages::result_bytes(int layer, int rank) const {
-  const auto results = static_cast<size_t>(max_results_.host.as<int32_t>()[at(layer, rank)]);
-  return results * static_cast<size_t>(limits_.hidden_size) * sizeof(float);
+  return static_cast<size_t>(max_results_.host.as<int32_t>()[at(layer, rank)] *
+                             token_row_bytes(backend_.activations, limits_.hidden_size));
 }
 
 void DeviceMessages::set_rooms(int layer, std::span<const RankRoom> rooms) {
@@ -107,8 +109,7 @@ DeviceSend DeviceMessages::send_to(int layer, int rank) const {
 }
 
 DeviceRecv DeviceMessages::results_from(int layer, int rank) {
-  return {rank, results_.as<float>() + block_begin_.host.as<int64_t>()[at(layer, rank)],
-          result_bytes(layer, rank)};
+  return {rank, results_of(layer, rank), result_bytes(layer, rank)};
 }
 
 // A message to oneself is received in the group that sends it.
@@ -161,12 +162,18 @@ LocatedResults DeviceMessages::locate(int layer, int64_t num_tokens, int64_t top
                                 .num_ranks = num_ranks_,
                                 .hidden_size = limits_.hidden_size},
                                stream);
-  return {results_.as<float>(), offset_.as<int64_t>()};
+  return {results_.data(), backend_.activations, offset_.as<int64_t>()};
 }
 
-float* DeviceMessages::own_results(int layer) {
-  if (limits_.own_rows_travel) return own_answer_.as<float>();
-  return results_.as<float>() + block_begin_.host.as<int64_t>()[at(layer, link_.rank())];
+char* DeviceMessages::results_of(int layer, int rank) {
+  return results_.as<char>() +
+         static_cast<size_t>(block_begin_.host.as<int64_t>()[at(layer, rank)]) *
+             size_of(backend_.activations);
+}
+
+ResultRows DeviceMessages::own_results(int layer) {
+  char* first = limits_.own_rows_travel ? own_answer_.as<char>() : results_of(layer, link_.rank());
+  return {first, backend_.activations};
 }
 
 }  // namespace colibri

@@ -1,5 +1,6 @@
 // The coordinator's side of rows that travel between devices: where each rank's message and its
-// results lie, the messages themselves, and the groups that carry them.
+// results lie, the messages themselves, and the groups that carry them. Results are of the
+// backend's activation type.
 #pragma once
 
 #include <memory>
@@ -58,7 +59,7 @@ class DeviceMessages {
   // Whether rows of a rank take no message.
   bool stays_here(int rank) const { return rank == link_.rank() && !limits_.own_rows_travel; }
   // Where the results of this rank's own rows are to be written.
-  float* own_results(int layer);
+  ResultRows own_results(int layer);
   // Bytes of a rank's message in a layer, and of its results.
   size_t message_bytes(int layer, int rank) const;
   size_t result_bytes(int layer, int rank) const;
@@ -77,6 +78,7 @@ class DeviceMessages {
   size_t place_bytes(int layer, int rank) const;
   DeviceSend send_to(int layer, int rank) const;
   DeviceRecv results_from(int layer, int rank);
+  char* results_of(int layer, int rank);
   size_t at(int layer, int rank) const {
     return static_cast<size_t>(layer) * static_cast<size_t>(num_ranks_) + static_cast<size_t>(rank);
   }
@@ -89,7 +91,7 @@ class DeviceMessages {
   std::unique_ptr<Event> packed_, arrived_;
   std::unique_ptr<Event> own_rows_arrived_, own_results_made_;  // where own rows travel
   Table<MessagePlace> places_;
-  Table<int64_t> block_begin_;  // in floats
+  Table<int64_t> block_begin_;  // in elements
   Table<int32_t> max_results_;
   Buffer messages_, results_, offset_;
   Buffer own_message_, own_answer_;  // where own rows travel

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/backoff.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/uploaded_array.h"
 
@@ -17,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
-
-constexpr size_t kHeaderFloats = sizeof(RowHeader) / sizeof(float);
 
 class Exchange : public ExpertExchange {
  public:
@@ -39,13 +38,15 @@ class Exchange : public ExpertExchange {
   size_t pairs_before(size_t row) const { return static_cast<size_t>(batch_.pair_begin[row]); }
   bool is_local(size_t rank) const;
   size_t results_bytes(size_t num_pairs) const {
-    return sizeof(RowHeader) +
-           num_pairs * static_cast<size_t>(options_.hidden_size) * sizeof(float);
+    return sizeof(RowHeader) + num_pairs * result_row_bytes();
+  }
+  size_t result_row_bytes() const {
+    return static_cast<size_t>(token_row_bytes(options_.result_dtype, options_.hidden_size));
   }
   // Where messages are written and read: on the host the exchange's own arrays.
   bool is_on_host() const { return options_.device->place() == Place::kHost; }
-  float* message_results() {
-    return is_on_host() ? results_.as<float>() : host_results_.as<float>();
+  std::byte* message_results() {
+    return is_on_host() ? results_.as<std::byte>() : host_results_.as<std::byte>();
   }
   RowMessageLayout layout_of(size_t rank) const;
   size_t pairs_of(size_t rank) const;
@@ -72,8 +73,8 @@ class Exchange : public ExpertExchange {
   Buffer gathered_;      // rows of one batch on their way into messages; not on the host
   Buffer results_;       // a block a rank: header, then its pairs' rows
   Buffer host_results_;  // the same blocks as they arrive; not on the host
-  std::vector<size_t> block_begin_;  // [R] floats
-  std::vector<int64_t> offset_;      // [P] floats
+  std::vector<size_t> block_begin_;  // [R] bytes
+  std::vector<int64_t> offset_;      // [P] elements
   std::vector<Remote> remotes_;
   Buffer own_request_, own_answer_;  // --self-exchange only
   std::vector<int32_t> own_rows_;
@@ -89,8 +90,7 @@ Exchange::Exchange(const ExchangeOptions& options)
   check(!options_.self_exchange || options_.transport != nullptr,
         "self-exchange needs a transport");
   const auto pairs = static_cast<size_t>(options_.max_tokens * options_.top_k);
-  const auto row_floats = static_cast<size_t>(options_.hidden_size);
-  const size_t bytes = (num_ranks_ * kHeaderFloats + pairs * row_floats) * sizeof(float);
+  const size_t bytes = num_ranks_ * sizeof(RowHeader) + pairs * result_row_bytes();
   results_ = Buffer(*options.device, bytes);
   if (!is_on_host()) {
     host_results_ = Buffer(bytes);
@@ -118,11 +118,11 @@ void Exchange::lay_out_results() {
   size_t at = 0;
   for (size_t rank = 0; rank < num_ranks_; ++rank) {
     block_begin_[rank] = at;
-    at += kHeaderFloats;
+    at += sizeof(RowHeader);
     const size_t end = pairs_before(static_cast<size_t>(batch_.row_begin[rank + 1]));
     for (size_t p = pairs_before(static_cast<size_t>(batch_.row_begin[rank])); p < end; ++p) {
-      offset_[p] = static_cast<int64_t>(at);
-      at += static_cast<size_t>(options_.hidden_size);
+      offset_[p] = static_cast<int64_t>(at / size_of(options_.result_dtype));
+      at += result_row_bytes();
     }
   }
 }
@@ -233,13 +233,15 @@ void Exchange::run_local(Stream& stream) {
     serve_own_message(stream);
   } else {
     const auto first = static_cast<size_t>(batch_.row_begin[own_rank_]);
-    options_.local->run({.layer = batch_.layer,
-                         .tokens = batch_.tokens,
-                         .row_token = batch_.row_token.subspan(first, rows_of(own_rank_)),
-                         .pair_begin = batch_.pair_begin.subspan(first, rows_of(own_rank_) + 1),
-                         .slot = batch_.slot,
-                         .out = results_.as<float>() + block_begin_[own_rank_] + kHeaderFloats},
-                        stream);
+    options_.local->run(
+        {.layer = batch_.layer,
+         .tokens = batch_.tokens,
+         .row_token = batch_.row_token.subspan(first, rows_of(own_rank_)),
+         .pair_begin = batch_.pair_begin.subspan(first, rows_of(own_rank_) + 1),
+         .slot = batch_.slot,
+         .out = {results_.as<std::byte>() + block_begin_[own_rank_] + sizeof(RowHeader),
+                 options_.result_dtype}},
+        stream);
   }
   totals_.compute_us[own_rank_] += us_since(start);
 }
@@ -269,14 +271,16 @@ void Exchange::answer(const RowMessageView& view, Stream& stream) {
   own_answer_.reserve_discarding(bytes);
   own_rows_.resize(static_cast<size_t>(view.header->num_rows));
   std::iota(own_rows_.begin(), own_rows_.end(), 0);
-  options_.local->run({.layer = view.header->layer,
-                       .tokens = {view.payload, options_.row_dtype, options_.hidden_size},
-                       .row_token = own_rows_,
-                       .pair_begin = view.pair_begin,
-                       .slot = view.slots,
-                       .out = own_answer_.as<float>() + kHeaderFloats},
-                      stream);
-  const RowHeader header = results_header(*view.header, bytes - sizeof(RowHeader));
+  options_.local->run(
+      {.layer = view.header->layer,
+       .tokens = {view.payload, options_.row_dtype, options_.hidden_size},
+       .row_token = own_rows_,
+       .pair_begin = view.pair_begin,
+       .slot = view.slots,
+       .out = {own_answer_.as<std::byte>() + sizeof(RowHeader), options_.result_dtype}},
+      stream);
+  const RowHeader header =
+      results_header(*view.header, options_.result_dtype, bytes - sizeof(RowHeader));
   std::memcpy(own_answer_.data(), &header, sizeof header);
   const SendOp send{static_cast<int>(own_rank_), Channel::kResults, own_answer_.data(), bytes};
   const Pending pending = options_.transport->post({{&send, 1}, {}}, &stream);
@@ -287,15 +291,19 @@ RowHeader Exchange::check_results(const Remote& remote) const {
   const auto rank = static_cast<size_t>(remote.rank);
   RowHeader header;
   const Buffer& arrived = is_on_host() ? results_ : host_results_;
-  std::memcpy(static_cast<void*>(&header), arrived.as<float>() + block_begin_[rank], sizeof header);
+  std::memcpy(static_cast<void*>(&header), arrived.as<std::byte>() + block_begin_[rank],
+              sizeof header);
   const bool fits = header.magic == kRowMagic && header.kind == RowKind::kResults &&
                     header.step == step_ && header.layer == batch_.layer &&
                     header.source_rank == static_cast<int32_t>(own_rank_) &&
+                    header.payload_dtype == static_cast<uint8_t>(options_.result_dtype) &&
                     header.payload_bytes + sizeof header == remote.result_bytes;
   if (!fits) {
     fail(ErrorKind::kInternal, "rank ", remote.rank, " answered layer ", header.layer, " step ",
-         header.step, " with ", header.payload_bytes, " bytes, want layer ", batch_.layer, " step ",
-         step_, " with ", remote.result_bytes - sizeof header, " bytes");
+         header.step, " with ", header.payload_bytes, " bytes of type ",
+         static_cast<int>(header.payload_dtype), ", want layer ", batch_.layer, " step ", step_,
+         " with ", remote.result_bytes - sizeof header, " bytes of type ",
+         static_cast<int>(options_.result_dtype), " (", to_string(options_.result_dtype), ")");
   }
   return header;
 }
@@ -322,7 +330,7 @@ std::string Exchange::what() const {
 void Exchange::upload_results(const Remote& remote, Stream& stream) {
   if (is_on_host()) return;
   const size_t at = block_begin_[static_cast<size_t>(remote.rank)];
-  options_.device->copy(results_.as<float>() + at, host_results_.as<float>() + at,
+  options_.device->copy(results_.as<std::byte>() + at, host_results_.as<std::byte>() + at,
                         remote.result_bytes, stream);
 }
 
@@ -342,7 +350,7 @@ ExpertResults Exchange::finish(const Deadline& deadline, Stream& stream) {
     totals_.compute_us[rank] += static_cast<double>(check_results(remotes_[i]).compute_ns) / 1000;
   }
   totals_.finish_us += us_since(start);
-  return {results_.as<float>(), offset_};
+  return {results_.data(), options_.result_dtype, offset_};
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct ExchangeOptions {
   LocalExperts* local = nullptr;   // null: this rank holds no expert
   Device* device = nullptr;
   Ops* ops = nullptr;
-  DType row_dtype = DType::kF32;  // of the rows that the experts take
+  DType row_dtype = DType::kF32;     // of the rows that the experts take
+  DType result_dtype = DType::kF32;  // of those they return: kF32 or kBF16
   int64_t hidden_size = 0;
   int num_layers = 0;
   int64_t max_tokens = 0;  // largest T of a batch

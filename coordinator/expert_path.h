@@ -30,9 +30,10 @@ struct RoutedTokens {
 // (ids [T, K] in host memory, -1 at such a token's front).
 void check_choice(int layer, const Batch& batch, std::span<const int32_t> ids, int64_t top_k);
 
-// The result of choice (t, k) lies at data + offset[t * K + k].
+// The result of choice (t, k) begins at element offset[t * K + k] of data.
 struct LocatedResults {
-  const float* data = nullptr;
+  const void* data = nullptr;
+  DType dtype = DType::kF32;  // kF32 or kBF16
   const int64_t* offset = nullptr;
 };
 

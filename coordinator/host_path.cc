@@ -43,7 +43,7 @@ class HostPath : public ExpertPath {
   std::vector<int32_t> host_ids_;    // copies, where the host cannot read the device's
   std::vector<float> host_weights_;  // [T, K] each
   DispatchPlan plan_;
-  std::vector<int64_t> offset_;  // [T, K] floats
+  std::vector<int64_t> offset_;  // [T, K] elements
   UploadedArray<int64_t> device_offset_;
   LoadStats stats_;
 };
@@ -97,7 +97,7 @@ LocatedResults HostPath::finish(const Deadline& deadline, Stream& stream) {
   for (size_t i = 0; i < offset_.size(); ++i) {
     offset_[i] = results.offset[static_cast<size_t>(plan_.pair_of_choice[i])];
   }
-  return {results.data, device_offset_.upload(offset_, stream)};
+  return {results.data, results.dtype, device_offset_.upload(offset_, stream)};
 }
 
 }  // namespace

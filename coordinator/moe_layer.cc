@@ -145,17 +145,20 @@ void MoeLayer::run_shared(const LayerWeights& w, const float* normed, int64_t nu
 void MoeLayer::combine(int layer, const LocatedResults& results, int64_t num_tokens,
                        float* hidden) {
   const LayerWeights& w = context_.weights->layers[static_cast<size_t>(layer)];
-  context_.ops->combine({.residual = hidden,
-                         .results = results.data,
-                         .result_offset = results.offset,
-                         .weights = choice(layer, num_tokens).weights,
-                         .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
-                         .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
-                         .out = hidden,
-                         .num_tokens = num_tokens,
-                         .top_k = top_k_,
-                         .hidden_size = context_.config->hidden_size},
-                        *context_.stream);
+  const bool is_f32 = results.dtype == DType::kF32;
+  context_.ops->combine(
+      {.residual = hidden,
+       .results = is_f32 ? static_cast<const float*>(results.data) : nullptr,
+       .results_bf16 = is_f32 ? nullptr : static_cast<const uint16_t*>(results.data),
+       .result_offset = results.offset,
+       .weights = choice(layer, num_tokens).weights,
+       .shared = w.shared.gate.view.empty() ? nullptr : shared_.as<float>(),
+       .shared_gate = w.shared_gate.empty() ? nullptr : shared_gate_.as<float>(),
+       .out = hidden,
+       .num_tokens = num_tokens,
+       .top_k = top_k_,
+       .hidden_size = context_.config->hidden_size},
+      *context_.stream);
 }
 
 }  // namespace colibri

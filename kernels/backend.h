@@ -13,7 +13,9 @@ struct Backend {
   Stream* stream = nullptr;
   Ops* ops = nullptr;
   ThreadPool* pool = nullptr;
-  DType activations = DType::kF32;  // of rows that products with bf16 weights read: f32 or bf16
+  // f32 or bf16: of rows that products with bf16 weights read, and of the rows that experts return,
+  // whatever their weights are.
+  DType activations = DType::kF32;
 };
 
 // The form of the rows that a product with such weights reads.

@@ -52,7 +52,8 @@ void ModelSession::compare_with_others(int64_t timeout_ms) const {
       {"wire version", wire},
       {"backend", backend_.text()},
       {"weights fingerprint", checkpoint_->fingerprint()},
-      {"form of the experts' rows", to_string(row_dtype())}};
+      {"form of the experts' rows", to_string(row_dtype())},
+      {"form of the experts' results", to_string(activations_)}};
   try {
     for (const auto& [name, value] : values) {
       agree_same(*context_.transport, name, value, Deadline::after_ms(timeout_ms));
@@ -212,6 +213,7 @@ void ModelSession::make_path(const Site& site, Experts& experts, Coordinator& c)
                                 .device = site.backend.device,
                                 .ops = site.backend.ops,
                                 .row_dtype = row_dtype(),
+                                .result_dtype = activations_,
                                 .hidden_size = config.hidden_size,
                                 .num_layers = config.num_layers,
                                 .max_tokens = max_step_tokens(),
@@ -320,6 +322,7 @@ void ModelSession::stop_workers(int code, int64_t timeout_ms) {
 WorkerOptions ModelSession::worker_options() const {
   return {.coordinators = {0},
           .row_dtype = row_dtype(),
+          .result_dtype = activations_,
           .hidden_size = checkpoint_->config().hidden_size,
           .num_layers = checkpoint_->config().num_layers,
           .max_rows = max_step_tokens(),

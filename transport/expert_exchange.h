@@ -24,6 +24,12 @@ struct TokenRows {
   int64_t row_bytes() const { return token_row_bytes(dtype, width); }
 };
 
+// Where experts write their results: [pairs, H], one row after the other.
+struct ResultRows {
+  void* data = nullptr;
+  DType dtype = DType::kF32;  // kF32 or kBF16, the same on all ranks
+};
+
 // What one layer of one step asks of all ranks. Arrays belong to the caller and live until
 // finish(). Row s of destination r, s in [row_begin[r], row_begin[r+1]), is token row_token[s] and
 // wants the slots slot[pair_begin[s] .. pair_begin[s+1]) of that rank's list for this layer.
@@ -38,15 +44,15 @@ struct RowBatch {
 };
 
 // Runs the slots this rank holds itself: worker/'s ExpertShard behind an interface, so that
-// coordinator/ and worker/ need not know each other. out: one row a pair, [P_local, H], at out +
-// pair * H.
+// coordinator/ and worker/ need not know each other. out: one row a pair, in the order of the
+// pairs.
 struct LocalRows {
   int layer = 0;
   TokenRows tokens;
   std::span<const int32_t> row_token;   // [S_local]
   std::span<const int32_t> pair_begin;  // [S_local + 1], first may be non-zero
   std::span<const int32_t> slot;        // indexed by pair_begin
-  float* out = nullptr;
+  ResultRows out = {};
 };
 class LocalExperts {
  public:
@@ -68,7 +74,7 @@ struct DeviceRows {
   const int32_t* pair_begin = nullptr;
   const int32_t* slot = nullptr;
   int64_t max_rows = 0, max_pairs = 0, max_results = 0;
-  float* out = nullptr;
+  ResultRows out = {};
   uint32_t* flags = nullptr;
 };
 class DeviceExperts {
@@ -88,9 +94,10 @@ struct ArrivedMessage {
 // Its rows; layer, results and flags are left to the caller.
 DeviceRows rows_of(const ArrivedMessage& message);
 
-// What finish() returns: result of pair p lies at data + offset[p] floats.
+// What finish() returns: the result of pair p begins at element offset[p] of data.
 struct ExpertResults {
-  const float* data = nullptr;
+  const void* data = nullptr;
+  DType dtype = DType::kF32;        // kF32 or kBF16
   std::span<const int64_t> offset;  // [P]
 };
 

@@ -30,7 +30,7 @@ const char* message_name(RowKind kind) {
 }
 
 DType payload_dtype(const RowExpectation& want) {
-  return want.kind == RowKind::kRows ? want.row_dtype : DType::kF32;
+  return want.kind == RowKind::kRows ? want.row_dtype : want.result_dtype;
 }
 
 template <class Got, class... Want>
@@ -51,7 +51,7 @@ void check_frame(const RowHeader& header, const Source& source, const RowExpecta
   const DType dtype = payload_dtype(want);
   if (header.payload_dtype != static_cast<uint8_t>(dtype)) {
     refuse(source, "payload_dtype", static_cast<int>(header.payload_dtype), static_cast<int>(dtype),
-           " (", to_string(dtype), "); start every rank with the same --weights");
+           " (", to_string(dtype), "); start every rank with the same --weights and --activations");
   }
   if (header.epoch != want.epoch) refuse(source, "epoch", header.epoch, want.epoch);
   if (header.reserved != 0) refuse(source, "reserved", header.reserved, 0);
@@ -170,10 +170,10 @@ RowMessageView parse_row_message(std::span<const std::byte> message, int from,
   return view;
 }
 
-RowHeader results_header(const RowHeader& request, uint64_t payload_bytes) {
+RowHeader results_header(const RowHeader& request, DType dtype, uint64_t payload_bytes) {
   RowHeader header = request;
   header.kind = RowKind::kResults;
-  header.payload_dtype = static_cast<uint8_t>(DType::kF32);
+  header.payload_dtype = static_cast<uint8_t>(dtype);
   header.num_rows = request.num_pairs;
   header.payload_bytes = payload_bytes;
   return header;

@@ -9,7 +9,7 @@
 // wants, each slot a number in the destination's own list for that layer. Results come back one a
 // pair, in the order of the pairs. All integers little endian. `payload_dtype` names the form of
 // the rows: f32, bf16, or i8 for rows of int8 codes and scales (base/quantised.h), which experts
-// with quantised weights read; results are f32.
+// with quantised weights read; of results f32, or bf16 where GPUs keep their activations in bf16.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace colibri {
 
-// Bytes of one token's activations. `dtype` is kF32, kBF16 or kI8.
+// Bytes of one token's activations, or of one result. `dtype` is kF32, kBF16 or kI8.
 inline int64_t token_row_bytes(DType dtype, int64_t width) {
   return dtype == DType::kI8 ? activation_row_bytes(width)
                              : width * static_cast<int64_t>(size_of(dtype));
@@ -43,14 +43,14 @@ struct RowMessageView {
 };
 
 // The header of the results that answer `request`: same layer and exchange, one row a pair of
-// `payload_bytes` in all.
-RowHeader results_header(const RowHeader& request, uint64_t payload_bytes);
+// `dtype` (kF32 or kBF16), `payload_bytes` in all.
+RowHeader results_header(const RowHeader& request, DType dtype, uint64_t payload_bytes);
 
 // What a receiver knows and holds a message against.
 struct RowExpectation {
   RowKind kind = RowKind::kRows;
   uint32_t epoch = 0;
-  DType row_dtype = DType::kF32;  // of rows; results are f32
+  DType row_dtype = DType::kF32, result_dtype = DType::kF32;
   int32_t hidden_size = 0;
   int32_t num_layers = 0;
   int64_t max_rows = 0, max_pairs = 0;  // results hold at most max_pairs rows

@@ -6,14 +6,6 @@
 #include "transport/row_batch.h"
 
 namespace colibri {
-namespace {
-
-size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
-  return static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
-}
-
-}  // namespace
-
 DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& options)
     : parts_(parts),
       options_(options),
@@ -133,7 +125,7 @@ void DeviceWorker::enqueue(const Work& work) {
                                .hidden_size = options_.hidden_size});
     rows.layer = work.layer;
     rows.max_results = work.max_results;
-    rows.out = results_.as<float>();
+    rows.out = {results_.data(), options_.result_dtype};
     rows.flags = flags_.as<uint32_t>();
     parts_.experts->run(rows, stream);
   }

@@ -149,12 +149,11 @@ void ExpertShard::run(const LocalRows& rows, Stream& stream) {
          " pairs in one message, want at most ", options_.max_pairs);
   }
   group_by_slot(rows);
-  run_groups(rows.tokens,
+  run_groups(rows.tokens, rows.out,
              {.experts = device_groups_.upload(groups_, stream),
               .group_begin = device_group_begin_.upload(group_begin_, stream),
               .pair_row = device_pair_row_.upload(pair_row_, stream),
               .out_offset = device_out_offset_.upload(out_offset_, stream),
-              .out = rows.out,
               .num_pairs = num_pairs,
               .num_groups = static_cast<int32_t>(groups_.size())},
              stream);
@@ -181,24 +180,28 @@ void ExpertShard::run(const DeviceRows& rows, Stream& stream) {
                              .max_results = rows.max_results,
                              .hidden_size = hidden_size_},
                             stream);
-  run_groups(rows.tokens,
+  run_groups(rows.tokens, rows.out,
              {.experts = slot_table_[layer],
               .group_begin = slot_group_begin_.as<int32_t>(),
               .pair_row = slot_pair_row_.as<int32_t>(),
               .out_offset = slot_out_.as<int64_t>(),
-              .out = rows.out,
               .num_pairs = rows.max_results,
               .num_groups = num_slots},
              stream);
 }
 
 // Fills in what all calls share.
-void ExpertShard::run_groups(const TokenRows& tokens, GroupedFfn groups, Stream& stream) {
+void ExpertShard::run_groups(const TokenRows& tokens, const ResultRows& out, GroupedFfn groups,
+                             Stream& stream) {
   check(tokens.dtype == row_dtype_, "rows are ", to_string(tokens.dtype),
         ", this shard's experts take ", to_string(row_dtype_));
+  check(out.dtype == backend_.activations, "results in ", to_string(out.dtype),
+        ", this shard's are ", to_string(backend_.activations));
   if (row_dtype_ == DType::kF32) groups.x = static_cast<const float*>(tokens.data);
   if (row_dtype_ == DType::kI8) groups.x_quantised = tokens.data;
   if (row_dtype_ == DType::kBF16) groups.x_bf16 = static_cast<const uint16_t*>(tokens.data);
+  if (out.dtype == DType::kF32) groups.out = static_cast<float*>(out.data);
+  if (out.dtype == DType::kBF16) groups.out_bf16 = static_cast<uint16_t*>(out.data);
   groups.hidden = hidden_.as<float>();
   groups.hidden_quantised = hidden_quantised_.data();
   groups.weight_dtype = weight_dtype_;

@@ -37,9 +37,10 @@ class ExpertShard : public LocalExperts, public DeviceExperts {
   ExpertShard(const Checkpoint& checkpoint, const Placement& placement, const ShardOptions& options,
               const Backend& backend);
 
-  // Runs gate, up, activation and down of each named slot. Token rows and `out` lie where the
-  // backend computes, the other arrays in host memory. Errors: kInput when a slot is not in this
-  // rank's list of the layer, or when there are more than max_pairs pairs. One thread.
+  // Runs gate, up, activation and down of each named slot; results are of the backend's activation
+  // type, rounded once. Token rows and `out` lie where the backend computes, the other arrays in
+  // host memory. Errors: kInput when a slot is not in this rank's list of the layer, or when there
+  // are more than max_pairs pairs. One thread.
   void run(const LocalRows& rows, Stream& stream) override;
   // The same without a look at the counts: nothing is checked on the host but the layer and the
   // bound of the pairs.
@@ -56,7 +57,8 @@ class ExpertShard : public LocalExperts, public DeviceExperts {
                std::vector<MatrixLoad>& loads);
   void lay_out_tables();
   void group_by_slot(const LocalRows& rows);
-  void run_groups(const TokenRows& tokens, GroupedFfn groups, Stream& stream);
+  void run_groups(const TokenRows& tokens, const ResultRows& out, GroupedFfn groups,
+                  Stream& stream);
 
   ShardOptions options_;
   Backend backend_;

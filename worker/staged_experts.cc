@@ -10,7 +10,8 @@ StagedExperts::StagedExperts(LocalExperts& inner, const Backend& backend, const 
       backend_(backend),
       rows_(*backend.device, static_cast<size_t>(limits.max_rows * row_form.row_bytes())),
       results_(*backend.device,
-               static_cast<size_t>(limits.max_pairs * row_form.width) * sizeof(float)) {}
+               static_cast<size_t>(limits.max_pairs *
+                                   token_row_bytes(backend.activations, row_form.width))) {}
 
 void StagedExperts::run(const LocalRows& rows, Stream& stream) {
   if (rows.row_token.empty()) return;
@@ -21,10 +22,10 @@ void StagedExperts::run(const LocalRows& rows, Stream& stream) {
                         static_cast<size_t>(num_rows * rows.tokens.row_bytes()), stream);
   LocalRows staged = rows;
   staged.tokens.data = rows_.data();
-  staged.out = results_.as<float>();
+  staged.out.data = results_.data();
   inner_.run(staged, stream);
-  const auto result_bytes = static_cast<size_t>(num_pairs * rows.tokens.width) * sizeof(float);
-  backend_.device->copy(rows.out, results_.data(), result_bytes, stream);
+  const int64_t result_bytes = num_pairs * token_row_bytes(rows.out.dtype, rows.tokens.width);
+  backend_.device->copy(rows.out.data, results_.data(), static_cast<size_t>(result_bytes), stream);
   stream.synchronize();
 }
 

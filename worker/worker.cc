@@ -12,16 +12,17 @@ namespace {
 
 constexpr int64_t kStatsTimeoutMs = 5000;
 
-size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
-  return sizeof(RowHeader) + static_cast<size_t>(num_pairs * options.hidden_size) * sizeof(float);
-}
-
 }  // namespace
 
 size_t row_message_capacity(const WorkerOptions& options) {
   return row_message_layout(options.max_rows, options.max_pairs,
                             token_row_bytes(options.row_dtype, options.hidden_size))
       .total_bytes;
+}
+
+size_t results_bytes(const WorkerOptions& options, int64_t num_pairs) {
+  return static_cast<size_t>(num_pairs *
+                             token_row_bytes(options.result_dtype, options.hidden_size));
 }
 
 void send_stats(Transport& transport, int coordinator, const WorkerTotals& totals) {
@@ -45,7 +46,7 @@ Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions&
     Client client;
     client.rank = rank;
     client.rows = Buffer(row_message_capacity(options));
-    client.results = Buffer(results_bytes(options, options.max_pairs));
+    client.results = Buffer(sizeof(RowHeader) + results_bytes(options, options.max_pairs));
     client.control = Buffer(kMaxControlBytes);
     clients_.push_back(std::move(client));
   }
@@ -129,7 +130,7 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
                 .row_token = {row_numbers_.data(), static_cast<size_t>(view.header->num_rows)},
                 .pair_begin = view.pair_begin,
                 .slot = view.slots,
-                .out = client.results.as<float>() + sizeof(RowHeader) / sizeof(float)},
+                .out = {client.results.as<std::byte>() + sizeof(RowHeader), options_.result_dtype}},
                stream);
   const auto took = std::chrono::steady_clock::now() - start;
   send_results(client, view, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
@@ -137,14 +138,14 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
 
 void Worker::send_results(Client& client, const RowMessageView& view, uint64_t compute_ns) {
   const size_t bytes = results_bytes(options_, view.header->num_pairs);
-  RowHeader header = results_header(*view.header, bytes - sizeof(RowHeader));
+  RowHeader header = results_header(*view.header, options_.result_dtype, bytes);
   header.compute_ns = compute_ns;
   totals_.num_rows += static_cast<uint64_t>(view.header->num_rows);
   totals_.num_pairs += static_cast<uint64_t>(view.header->num_pairs);
   totals_.compute_ns += compute_ns;
   ++totals_.num_messages;
   std::memcpy(client.results.data(), &header, sizeof header);
-  const SendOp send{client.rank, Channel::kResults, client.results.data(), bytes};
+  const SendOp send{client.rank, Channel::kResults, client.results.data(), sizeof header + bytes};
   client.results_pending = transport_.post({{&send, 1}, {}}, nullptr);
   client.is_sending = true;
 }

@@ -14,8 +14,9 @@
 namespace colibri {
 
 struct WorkerOptions {
-  std::vector<int> coordinators;  // ranks that may ask
-  DType row_dtype = DType::kF32;  // of the rows that arrive
+  std::vector<int> coordinators;     // ranks that may ask
+  DType row_dtype = DType::kF32;     // of the rows that arrive
+  DType result_dtype = DType::kF32;  // of those that go back: kF32 or kBF16
   int64_t hidden_size = 0;
   int num_layers = 0;
   int64_t max_rows = 0, max_pairs = 0;  // of one message
@@ -29,6 +30,8 @@ struct WorkerTotals {
 
 // Bytes of the largest row message.
 size_t row_message_capacity(const WorkerOptions& options);
+// Bytes of so many results, without a header.
+size_t results_bytes(const WorkerOptions& options, int64_t num_pairs);
 
 // A worker's last message to a coordinator, which waits for it. Errors: as Transport::wait.
 void send_stats(Transport& transport, int coordinator, const WorkerTotals& totals);

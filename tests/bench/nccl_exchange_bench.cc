@@ -31,7 +31,7 @@ struct Sizes {
 class Exchange {
  public:
   Exchange(Transport& host, const Sizes& sizes, int64_t num_tokens)
-      : host_(host), row_bytes_(sizes.hidden * 2), result_bytes_(sizes.hidden * 4) {
+      : host_(host), row_bytes_(sizes.hidden * 2), result_bytes_(sizes.hidden * 2) {
     const double workers = host.size() - 1;
     const auto choices = static_cast<double>(sizes.top_k);
     const double share = 1 - std::pow(1 - 1 / workers, choices);

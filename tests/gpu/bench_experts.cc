@@ -49,7 +49,7 @@ ExpertLayers make_layers(GpuBenchRig& rig, const ExpertShape& shape, DType dtype
   return made;
 }
 
-// Rows and scratch for the largest call.
+// Rows and scratch for the largest call; results as activations in bf16 have them.
 GroupedFfn make_call(GpuBenchRig& rig, const ExpertShape& shape, DType dtype, int64_t max_pairs) {
   GroupedFfn op{.weight_dtype = dtype,
                 .hidden_size = shape.hidden,
@@ -61,7 +61,7 @@ GroupedFfn make_call(GpuBenchRig& rig, const ExpertShape& shape, DType dtype, in
   for (int64_t p = 0; p < max_pairs; ++p) out_offset.push_back(p * shape.hidden);
   op.pair_row = rig.upload(pair_row);
   op.out_offset = rig.upload(out_offset);
-  op.out = static_cast<float*>(rig.allocate(max_pairs * shape.hidden * 4));
+  op.out_bf16 = static_cast<uint16_t*>(rig.allocate(max_pairs * shape.hidden * 2));
   op.hidden = static_cast<float*>(rig.allocate(max_pairs * 2 * shape.width * 4));
   const auto wide = bench_floats(std::min<int64_t>(max_pairs, 64) * shape.hidden);
   auto* x = static_cast<float*>(rig.allocate(max_pairs * shape.hidden * 4));

@@ -41,6 +41,7 @@ struct Point {
   int64_t chunk = 512;
   bool has_mates = false;
   Exchange exchange = Exchange::kHostRows;
+  int own_experts = 0;  // of rank 0, where others hold the rest
 };
 
 struct Form {
@@ -58,7 +59,8 @@ std::string name_of(const Point& p) {
                                "device rows in fixed messages",
                                "fixed messages that overflow"};
   return std::to_string(p.ranks) + " ranks, chunk " + std::to_string(p.chunk) +
-         (p.has_mates ? ", with mates, " : ", ") + names[static_cast<size_t>(p.exchange)];
+         (p.has_mates ? ", with mates, " : ", ") + names[static_cast<size_t>(p.exchange)] +
+         (p.own_experts > 0 ? ", own experts on rank 0" : "");
 }
 
 std::vector<int32_t> prompt_of(const Subject& subject, int length, int step) {
@@ -90,6 +92,7 @@ ModelOutput run_at(const Subject& subject, const Form& form, const Point& point)
   run.options.weights = form.weights;
   run.options.activations = form.activations;
   run.options.kv_dtype = form.kv_dtype;
+  run.options.coordinator_experts = point.own_experts;
   run.options.self_exchange =
       point.exchange == Exchange::kSelfExchange || (run.device.over_nccl && point.ranks == 1);
   if (point.exchange == Exchange::kNcclOverflowing) run.options.fixed_share = 2;
@@ -195,8 +198,9 @@ TEST_P(GpuPromise, TwoRanksOfNcclOnOneGpuChangeNoBit) {
 TEST_P(GpuPromise, AFewOfTheseHoldForASmallModel) {
   expect_equal_bits(kSmall, {{1, 512, false, Exchange::kSelfExchange},
                              {2, 7, false, Exchange::kHostRows},
-                             {2, 4, true, Exchange::kDeviceRows},
-                             {3, 2, false, Exchange::kFixedCapacity},
+                             {2, 512, false, Exchange::kHostRows, 3},
+                             {2, 4, true, Exchange::kDeviceRows, 2},
+                             {3, 2, false, Exchange::kFixedCapacity, 1},
                              {2, 512, true, Exchange::kOverflowing}});
 }
 

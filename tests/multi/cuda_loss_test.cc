@@ -265,5 +265,16 @@ TEST(GpuStartTest, RanksOnUnlikeDevicesAreNamed) {
   EXPECT_NE(result.err.find("rank 1 on 'cpu'"), std::string::npos) << result.err;
 }
 
+// Rows for q8 experts have one form; results would not.
+TEST(GpuStartTest, RanksWithUnlikeActivationsAreNamed) {
+  const Words rank = {"--device", "cuda", "--weights", "q8", "--activations"};
+  Words command = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "1"};
+  command = joined(command, one_token(joined(rank, {"f32"})));
+  command = joined(command, joined({":", "-n", "1"}, one_token(joined(rank, {"bf16"}))));
+  const CommandResult result = run_command(command, 60, gpu_environment(kMpiAsRoot));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_NE(result.err.find("form of the experts' results"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace colibri

@@ -113,6 +113,30 @@ TEST(RowMessageTest, ResultsHaveNoPairList) {
   EXPECT_EQ(view.payload, message.data() + 64);
 }
 
+TEST(RowMessageTest, ResultsOfAnotherTypeAreRefused) {
+  Message message;
+  message.header().kind = RowKind::kResults;
+  message.header().num_pairs = 2;
+  message.bytes = 64 + 24;
+  RowExpectation want = expectation();
+  want.kind = RowKind::kResults;
+  want.result_dtype = DType::kBF16;
+  EXPECT_NE(refusal(message, want).find("payload_dtype is 0, want 1 (bf16)"), std::string::npos);
+}
+
+TEST(RowMessageTest, ResultsInBf16HaveTwoBytesANumber) {
+  Message message;
+  message.header().kind = RowKind::kResults;
+  message.header().num_pairs = 2;
+  message.header().payload_dtype = 1;
+  message.header().payload_bytes = 12;
+  message.bytes = 64 + 12;
+  RowExpectation want = expectation();
+  want.kind = RowKind::kResults;
+  want.result_dtype = DType::kBF16;
+  EXPECT_EQ(parse_row_message(message.span(), kFrom, want).payload, message.data() + 64);
+}
+
 TEST(RowMessageTest, ResultsWithUnequalCountsAreRefused) {
   Message message;
   message.header().kind = RowKind::kResults;
@@ -143,7 +167,7 @@ TEST(RowMessageTest, WrongMagicIsRefused) {
 TEST(RowMessageTest, OtherWireVersionIsRefused) {
   Message message;
   message.header().wire_version = 1;
-  expect_refused(message, "wire_version is 1, want 2");
+  expect_refused(message, "wire_version is 1, want 3");
 }
 
 TEST(RowMessageTest, WrongKindIsRefused) {

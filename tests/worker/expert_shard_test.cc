@@ -55,7 +55,7 @@ TEST(ExpertShardTest, EachPairIsItsExpertsFeedForwardInTheOrderOfThePairs) {
               .row_token = tokens,
               .pair_begin = begins,
               .slot = slots,
-              .out = out.data()},
+              .out = {out.data()}},
              rig.stream());
   for (int pair = 0; pair < 4; ++pair) {
     const int token = pair < 3 ? 1 : 0;
@@ -87,7 +87,7 @@ TEST(ExpertShardTest, SlotNumbersFollowThePlacementsList) {
               .row_token = tokens,
               .pair_begin = begins,
               .slot = slots,
-              .out = out.data()},
+              .out = {out.data()}},
              rig.stream());
   expect_row(rig, 2, x.data(), out.data());
 }
@@ -104,7 +104,7 @@ TEST(ExpertShardTest, SlotThatIsNotThereIsNamed) {
                            .row_token = tokens,
                            .pair_begin = begins,
                            .slot = slots,
-                           .out = out.data()},
+                           .out = {out.data()}},
                           rig.stream()),
                kInput, "slot 3, want [0, 3)");
 }
@@ -121,7 +121,7 @@ TEST(ExpertShardTest, MorePairsThanPlannedAreRefused) {
                            .row_token = tokens,
                            .pair_begin = begins,
                            .slot = slots,
-                           .out = out.data()},
+                           .out = {out.data()}},
                           rig.stream()),
                kInput, "2 pairs in one message, want at most 1");
 }

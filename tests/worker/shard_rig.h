@@ -13,7 +13,9 @@ namespace colibri {
 
 class ShardRig {
  public:
-  ShardRig() : pool_({.num_threads = 2}), device_(make_cpu_device(pool_)) {
+  // `activations`: of the results, whatever the CPU's own are.
+  explicit ShardRig(DType activations = DType::kF32)
+      : activations_(activations), pool_({.num_threads = 2}), device_(make_cpu_device(pool_)) {
     write_tiny_model(dir_.path());
     checkpoint_.emplace(Checkpoint::open(dir_.path()));
     stream_ = device_->make_stream();
@@ -26,7 +28,7 @@ class ShardRig {
   Ops& ops() { return *ops_; }
   Stream& stream() { return *stream_; }
   ThreadPool& pool() { return pool_; }
-  Backend backend() { return {device_.get(), stream_.get(), ops_.get(), &pool_}; }
+  Backend backend() { return {device_.get(), stream_.get(), ops_.get(), &pool_, activations_}; }
 
   std::unique_ptr<ExpertShard> load(const Placement& placement, int rank, int64_t max_pairs = 64) {
     ShardOptions options{.rank = rank, .max_pairs = max_pairs};
@@ -45,6 +47,7 @@ class ShardRig {
   }
 
  private:
+  DType activations_;
   TempDir dir_;
   std::optional<Checkpoint> checkpoint_;
   ThreadPool pool_;

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/dtype.h"
 #include "coordinator/dispatch_plan.h"
 #include "coordinator/exchange.h"
 #include "tests/worker/shard_rig.h"
@@ -75,8 +76,11 @@ std::vector<float> run_round(ShardRig& rig, const Placement& placement, ExpertEx
   const ExpertResults results = exchange.finish(Deadline::after_ms(10000), rig.stream());
   std::vector<float> out;
   for (const int32_t pair : plan.pair_of_choice) {
-    const float* row = results.data + results.offset[static_cast<size_t>(pair)];
-    out.insert(out.end(), row, row + hidden);
+    const auto at = static_cast<size_t>(results.offset[static_cast<size_t>(pair)]);
+    const auto* row = static_cast<const std::byte*>(results.data) + at * size_of(results.dtype);
+    std::vector<float> wide(static_cast<size_t>(hidden));
+    widen_to_float(results.dtype, row, wide.size(), wide.data());
+    out.insert(out.end(), wide.begin(), wide.end());
   }
   return out;
 }
@@ -86,6 +90,7 @@ ExchangeOptions options_of(ShardRig& rig, Transport* transport, LocalExperts* lo
           .local = local,
           .device = rig.backend().device,
           .ops = &rig.ops(),
+          .result_dtype = rig.backend().activations,
           .hidden_size = rig.config().hidden_size,
           .num_layers = rig.config().num_layers,
           .max_tokens = kMaxTokens,
@@ -131,6 +136,60 @@ TEST(WorkerTest, TwoCoordinatorsAgainstThreeWorkersGetTheBitsOfOneRankAlone) {
           << "coordinator " << rank << ", round " << round;
     }
   }
+}
+
+// All rounds of a coordinator with expert 0 of its own and a worker with the others.
+struct TwoRankRun {
+  std::vector<std::vector<float>> rounds;
+  ExchangeTotals totals;
+};
+TwoRankRun run_two_ranks(DType results) {
+  ShardRig rig(results);
+  const Placement split(rig.shape(), 2, {{{0}, {1, 2}}, {{0}, {1, 2}}});
+  LocalFabric fabric(2);
+  std::thread worker_thread([&] {
+    ShardRig own(results);
+    const auto shard = own.load(split, 1);
+    const auto transport = fabric.endpoint(1);
+    Worker(*transport, *shard,
+           {.coordinators = {0},
+            .result_dtype = results,
+            .hidden_size = own.config().hidden_size,
+            .num_layers = own.config().num_layers,
+            .max_rows = kMaxTokens,
+            .max_pairs = kMaxTokens * own.config().top_k,
+            .may_spin = false})
+        .run(own.stream());
+  });
+  const auto shard = rig.load(split, 0);
+  const auto transport = fabric.endpoint(0);
+  const auto exchange = make_exchange(options_of(rig, transport.get(), shard.get()));
+  TwoRankRun run;
+  for (int round = 0; round < kNumRounds; ++round) {
+    run.rounds.push_back(run_round(rig, split, *exchange, round));
+  }
+  run.totals = exchange->totals();
+  stop(*transport, 1);
+  worker_thread.join();
+  return run;
+}
+
+TEST(WorkerTest, ResultsInBf16AreThoseInF32RoundedOnceOwnOnesToo) {
+  TwoRankRun f32 = run_two_ranks(DType::kF32);
+  const TwoRankRun bf16 = run_two_ranks(DType::kBF16);
+  for (auto& round : f32.rounds) {
+    for (float& value : round) value = bf16_to_float(float_to_bf16(value));
+  }
+  EXPECT_EQ(bf16.rounds, f32.rounds);
+}
+
+TEST(WorkerTest, ResultsInBf16TakeHalfTheBytesBesideTheHeaders) {
+  const ExchangeTotals f32 = run_two_ranks(DType::kF32).totals;
+  const ExchangeTotals bf16 = run_two_ranks(DType::kBF16).totals;
+  const uint64_t headers = 64 * f32.num_messages;
+  EXPECT_EQ(bf16.num_messages, f32.num_messages);
+  EXPECT_EQ(2 * (bf16.combine_bytes - headers), f32.combine_bytes - headers);
+  EXPECT_EQ(bf16.dispatch_bytes, f32.dispatch_bytes);
 }
 
 TEST(WorkerTest, LeavesWithRankLostWhenItsCoordinatorDies) {
