@@ -61,7 +61,7 @@ SessionBackend make_session_backend(const CommonOptions& options, const BackendH
   if (hooks.wrap_ops) made.ops = hooks.wrap_ops(std::move(made.ops), *made.device);
   made.fixed_capacity = hooks.fixed_capacity;
   if (hooks.make_link) {
-    if (context.transport != nullptr) made.link = hooks.make_link(context, *made.device);
+    made.link = hooks.make_link(context, *made.device);
   } else if (plans_on_gpu(options, context)) {
     made.link = context.device.over_nccl ? make_nccl_link(options, context, *made.device)
                                          : make_lone_link(*made.device, may_spin(context));

@@ -24,7 +24,7 @@ struct BackendHooks {
   // Takes the place of the operations that were made, for the given device. Called for plans of a
   // GPU's memory too, with a device that only counts; the last time for the session's own.
   std::function<std::unique_ptr<Ops>(std::unique_ptr<Ops>, Device&)> wrap_ops;
-  // Rows then travel between devices, planned there. Called on every rank of several.
+  // Rows then travel between devices, planned there. Called on every rank.
   std::function<std::unique_ptr<DeviceLink>(RankContext&, Device&)> make_link;
   FixedCapacity fixed_capacity;  // for rows that travel so
 };

@@ -79,10 +79,7 @@ MemoryPlanOptions ModelSession::plan_sizes() const {
   return sizes;
 }
 
-bool ModelSession::has_link() const {
-  if (hooks_.make_link) return context_.transport != nullptr;
-  return plans_on_gpu(options_, context_);
-}
+bool ModelSession::has_link() const { return hooks_.make_link || plans_on_gpu(options_, context_); }
 
 // Only rank 0 knows the context that is wanted, so its check is the strict one.
 void ModelSession::check_memory_plan() {

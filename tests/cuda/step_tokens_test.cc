@@ -79,7 +79,8 @@ TEST_F(CudaTokenPicker, NotFiniteLogitsAreNamedAsOnTheCpu) {
 // ---- Whole models -------------------------------------------------------------------------------
 
 struct Way {
-  bool on_gpus = false;  // two, that exchange rows from memory to memory
+  bool on_gpus = false;   // that exchange rows from memory to memory
+  bool is_alone = false;  // one of them
   bool is_captured = true;
   int32_t first_share = 32;
   bool shows_logits = false;  // of prompt 0
@@ -90,7 +91,7 @@ struct Way {
 ModelRun run_of(const Way& way, StreamFabric& fabric) {
   ModelRun run;
   run.options.model = COLIBRI_SOURCE_DIR "/tests/data/models/qwen2_moe_shared";
-  run.options.ranks = 2;
+  run.options.ranks = way.is_alone ? 1 : 2;
   run.options.threads = 1;
   for (int i = 0; i < 5; ++i) run.prompts.emplace_back(static_cast<size_t>(3 + 3 * i), 7 * i + 1);
   run.max_tokens = 9;
@@ -104,7 +105,9 @@ ModelRun run_of(const Way& way, StreamFabric& fabric) {
   if (!way.on_gpus) return run;
   run.hooks.make_device = [](ThreadPool&) { return make_cuda_device(0); };
   run.hooks.make_ops = [](Isa) { return make_cuda_ops(); };
-  run.hooks.make_link = [&fabric, way](RankContext& context, Device&) {
+  run.hooks.make_link = [&fabric, way](RankContext& context,
+                                       Device& device) -> std::unique_ptr<DeviceLink> {
+    if (way.is_alone) return make_lone_link(device, false);
     return std::make_unique<StreamLink>(fabric, context.rank, way.is_captured);
   };
   run.hooks.fixed_capacity = {.max_tokens = 16, .first_share = way.first_share};
@@ -207,6 +210,15 @@ TEST(StepTokensTest, TheHostWaitsOnceInAReplayedStep) {
   const std::vector<int> waits = waits_of_replayed_steps(replayed().log);
   EXPECT_GE(waits.size(), 4u);
   for (const int count : waits) EXPECT_EQ(count, 1);
+}
+
+// It polls an event, which is no wait for the stream.
+TEST(StepTokensTest, OneGpuAloneReplaysStepsAndWaitsForNoLayer) {
+  const Ran alone = run({.on_gpus = true, .is_alone = true});
+  EXPECT_EQ(alone.output.ids, cpus().output.ids);
+  const std::vector<int> waits = waits_of_replayed_steps(alone.log);
+  EXPECT_GE(waits.size(), 4u);
+  for (const int count : waits) EXPECT_EQ(count, 0);
 }
 
 }  // namespace
