@@ -83,6 +83,12 @@ class Limits {
   BenchLimits measured_;
 };
 
+// How rows travel: what --transport auto became.
+std::string transport_name(const RankContext& context) {
+  if (context.device.over_nccl) return "nccl";
+  return context.transport == nullptr ? "none" : context.transport->name();
+}
+
 BenchFacts facts_of(const RunConfig& config, const RankContext& context,
                     const ModelSession& session) {
   const CommonOptions& o = config.common;
@@ -96,7 +102,7 @@ BenchFacts facts_of(const RunConfig& config, const RankContext& context,
   facts.routing = config.bench.routing;
   facts.placement = o.placement;
   facts.backend = session.ops().name();
-  facts.transport = context.size == 1 ? "none" : o.transport;
+  facts.transport = transport_name(context);
   facts.num_layers = model.num_layers;
   facts.num_ranks = context.size;
   facts.threads_per_rank = pool_options(o, context).num_threads;

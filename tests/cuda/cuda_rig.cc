@@ -20,21 +20,6 @@ CudaRig::CudaRig()
       cpu(make_cpu_ops(Isa::kPortable)),
       cuda(make_cuda_ops()) {}
 
-std::vector<float> random_floats(int64_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) {
-    value = static_cast<float>(static_cast<int32_t>(random())) * 0x1p-31f;
-  }
-  return values;
-}
-
-std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
-  std::vector<uint16_t> out;
-  for (const float value : values) out.push_back(float_to_bf16(value));
-  return out;
-}
-
 std::string difference(const std::vector<float>& got, const std::vector<float>& want) {
   std::ostringstream text;
   if (got.size() != want.size()) {

@@ -10,6 +10,7 @@
 #include "base/device.h"
 #include "base/thread_pool.h"
 #include "kernels/ops.h"
+#include "tests/support/float_vectors.h"
 
 namespace colibri {
 
@@ -51,10 +52,6 @@ class DeviceArray {
   size_t count_;
   T* data_ = nullptr;
 };
-
-// `count` numbers in about [-1, 1), different for each seed.
-std::vector<float> random_floats(int64_t count, uint32_t seed);
-std::vector<uint16_t> to_bf16(const std::vector<float>& values);
 
 // Equal bits (any NaN equals any NaN); "" or what differs first.
 std::string difference(const std::vector<float>& got, const std::vector<float>& want);

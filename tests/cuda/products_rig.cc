@@ -124,12 +124,6 @@ void set_results(GroupedFfn& op, const FfnCase& c, auto& out, auto& out_bf16) {
   }
 }
 
-std::vector<float> from_bf16(const std::vector<uint16_t>& values) {
-  std::vector<float> out;
-  for (const uint16_t value : values) out.push_back(bf16_to_float(value));
-  return out;
-}
-
 struct FfnMatrices {
   FfnMatrices(const FfnCase& c, uint32_t seed)
       : gate(c.dtype, c.width, c.hidden_size, seed),

@@ -35,25 +35,6 @@ const KernelTable& kernels_of(Isa isa) {
   return portable_kernels();
 }
 
-std::vector<float> random_floats(int64_t count, uint32_t seed) {
-  std::mt19937 engine(seed);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = static_cast<float>(static_cast<int32_t>(engine())) * 0x1p-31f;
-  return values;
-}
-
-std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
-  std::vector<uint16_t> result;
-  for (const float value : values) result.push_back(float_to_bf16(value));
-  return result;
-}
-
-std::vector<float> from_bf16(const std::vector<uint16_t>& values) {
-  std::vector<float> result;
-  for (const uint16_t value : values) result.push_back(bf16_to_float(value));
-  return result;
-}
-
 std::string difference(const std::vector<float>& got, const std::vector<float>& want) {
   std::ostringstream text;
   if (got.size() != want.size()) {

@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/ops.h"
+#include "tests/support/float_vectors.h"
 
 namespace colibri {
 
@@ -26,11 +27,6 @@ struct Rig {
 // The sets this processor has, portable first.
 std::vector<Isa> available_isas();
 const KernelTable& kernels_of(Isa isa);
-
-// `count` numbers in about [-1, 1), different for each seed.
-std::vector<float> random_floats(int64_t count, uint32_t seed);
-std::vector<uint16_t> to_bf16(const std::vector<float>& values);
-std::vector<float> from_bf16(const std::vector<uint16_t>& values);
 
 // The experts' results in either form, each number a 7 before it is written.
 template <class Out>

@@ -107,6 +107,15 @@ CommandResult Command::wait(double limit_s) {
   return result;
 }
 
+bool wait_until(const std::function<bool()>& condition, double limit_s) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return condition();
+}
+
 CommandResult run_command(const std::vector<std::string>& arguments, double limit_s,
                           const std::vector<std::string>& environment) {
   return Command(arguments, environment).wait(limit_s);

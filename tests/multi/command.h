@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ class Command {
   double start_s_ = 0;
   std::string out_path_, err_path_;
 };
+
+// Whether it came true within the limit.
+bool wait_until(const std::function<bool()>& condition, double limit_s);
 
 CommandResult run_command(const std::vector<std::string>& arguments, double limit_s,
                           const std::vector<std::string>& environment = {});

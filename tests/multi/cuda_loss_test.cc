@@ -38,15 +38,6 @@ std::set<int> named_workers(const std::string& messages) {
   return named;
 }
 
-bool wait_until(const std::function<bool()>& condition, double limit_s) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
-  while (std::chrono::steady_clock::now() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return condition();
-}
-
 // A run of many steps on the demo model, found again by the name of its own link to it. Its text
 // comes as it is made, which tells that steps are under way.
 class GpuLossTest : public testing::Test {

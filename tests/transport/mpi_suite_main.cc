@@ -1,15 +1,13 @@
 // One rank of the suite over MPI: mpi_suite NAME DIR runs the scenario of that name, or, for "all",
-// every one after which no rank is gone. Writes DIR/rank_<r>: "ok", or what went wrong.
+// every one after which no rank is gone.
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
 #include <string>
 
+#include "tests/transport/rank_main.h"
 #include "tests/transport/transport_suite.h"
 #include "transport/collectives.h"
-#include "transport/mpi_transport.h"
 
 namespace colibri {
 namespace {
@@ -40,34 +38,21 @@ void run_all(MpiTransport& transport, const std::string& name) {
   require(has_run, "no scenario " + name);
 }
 
-int run(const std::string& name, const std::string& directory) {
-  MpiOptions options;
-  options.may_spin = false;
-  options.watch_processes = name != "HeartbeatTellsOfALoss";
-  options.heartbeat_ms = 100;
-  options.heartbeat_overdue_ms = options.watch_processes ? 10000 : 1500;
-  const auto transport = make_mpi_transport(options);
-  std::string result = "ok";
-  try {
-    run_all(*transport, options.watch_processes ? name : "LostRankIsNamedAndSurvivorsGoOn");
-  } catch (const std::exception& error) {
-    result = error.what();
-  }
-  std::ofstream(directory + "/rank_" + std::to_string(transport->rank())) << result;
-  if (result != "ok" || transport->lost()) _exit(result == "ok" ? 0 : 1);
-  transport->finalize(0);
-  return 0;
+// What becomes of a lost rank is told by its process or, in one case, by its heartbeat alone.
+RankSuite suite_of(const std::string& name) {
+  const bool watches = name != "HeartbeatTellsOfALoss";
+  RankSuite suite{
+      .program = "mpi_suite",
+      .run = [watches](const std::string& wanted, MpiTransport& mpi, const std::string&) {
+        run_all(mpi, watches ? wanted : "LostRankIsNamedAndSurvivorsGoOn");
+      }};
+  suite.options.watch_processes = watches;
+  suite.options.heartbeat_ms = 100;
+  suite.options.heartbeat_overdue_ms = watches ? 10000 : 1500;
+  return suite;
 }
 
 }  // namespace
 }  // namespace colibri
 
-int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  try {
-    return colibri::run(argv[1], argv[2]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "mpi_suite: %s\n", error.what());
-    return 70;
-  }
-}
+int main(int argc, char** argv) { return colibri::rank_main(argc, argv, colibri::suite_of); }

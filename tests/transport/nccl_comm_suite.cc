@@ -3,14 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "base/cuda_device.h"
 #include "base/error.h"
 #include "tests/transport/nccl_rig.h"
+#include "tests/transport/rank_main.h"
 #include "transport/collectives.h"
-#include "transport/mpi_transport.h"
 #include "transport/nccl_comm.h"
 
 namespace colibri {
@@ -212,36 +211,21 @@ void run_scenario(const std::string& name, Rank& me, const std::string& report) 
   throw std::runtime_error("no scenario " + name);
 }
 
-int run(const std::string& name, const std::string& directory) {
-  MpiOptions options;
-  options.may_spin = false;
-  const auto mpi = make_mpi_transport(options);
-  const std::string report = directory + "/rank_" + std::to_string(mpi->rank());
-  std::string result = "ok";
-  try {
-    Rank me{*mpi};
-    run_scenario(name, me, report);
-  } catch (const std::exception& error) {
-    result = error.what();
-  }
-  std::ofstream(report) << result;
-  mpi->dead_ranks();
-  // A rank that leaves by its watchdog does not come to MPI's end.
-  const bool is_left_alone = name == "BlockingStartWithoutARank";
-  if (result != "ok" || mpi->lost() || is_left_alone) _exit(result == "ok" ? 0 : 1);
-  mpi->finalize(0);
-  return 0;
-}
-
 }  // namespace
 }  // namespace colibri
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  try {
-    return colibri::run(argv[1], argv[2]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "nccl_comm_suite: %s\n", error.what());
-    return 70;
-  }
+  using namespace colibri;
+  return rank_main(argc, argv, [](const std::string&) {
+    return RankSuite{
+        .program = "nccl_comm_suite",
+        .run =
+            [](const std::string& name, MpiTransport& mpi, const std::string& report) {
+              Rank me{mpi};
+              run_scenario(name, me, report);
+            },
+        // A rank that leaves by its watchdog does not come to MPI's end.
+        .is_left_alone =
+            [](const std::string& name) { return name == "BlockingStartWithoutARank"; }};
+  });
 }

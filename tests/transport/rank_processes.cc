@@ -40,4 +40,23 @@ std::vector<std::string> reports_of(const RankProcesses& ranks) {
   return reports;
 }
 
+void PrintTo(const RankCase& test, std::ostream* out) {
+  *out << test.scenario << " on " << test.num_ranks << " ranks";
+}
+
+std::string case_name(const testing::TestParamInfo<RankCase>& info) {
+  return info.param.scenario + "On" + std::to_string(info.param.num_ranks);
+}
+
+void expect_ok(const std::string& program, const RankCase& test) {
+  RankProcesses ranks{program, test.scenario, test.num_ranks, {"COLIBRI_SIM_DEVICES=4"}};
+  if (!test.fault.empty()) ranks.environment.push_back("COLIBRI_SIM_NCCL_FAULT=" + test.fault);
+  const auto reports = reports_of(ranks);
+  for (int rank = 0; rank < test.num_ranks; ++rank) {
+    if (rank == test.victim) continue;
+    EXPECT_EQ(reports[static_cast<size_t>(rank)], "ok") << "rank " << rank << "\n"
+                                                        << reports.back();
+  }
+}
+
 }  // namespace colibri

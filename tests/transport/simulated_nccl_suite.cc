@@ -1,16 +1,12 @@
 // One rank of the simulated NCCL's scenarios over MPI: simulated_nccl_suite NAME DIR. Every rank
 // writes DIR/rank_<r>: "ok", or what went wrong. Ranks are started by mpirun, and the product's own
 // transport runs beside NCCL all the time.
-#include <unistd.h>
-
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "simulated_nccl.h"
 #include "tests/transport/nccl_rig.h"
+#include "tests/transport/rank_main.h"
 #include "transport/collectives.h"
-#include "transport/mpi_transport.h"
 
 namespace colibri {
 namespace {
@@ -234,37 +230,24 @@ void run_scenario(const std::string& name, Rank& me) {
   throw std::runtime_error("no scenario " + name);
 }
 
-int run(const std::string& name, const std::string& directory) {
-  MpiOptions options;
-  options.may_spin = false;
-  const auto mpi = make_mpi_transport(options);
-  std::string result = "ok";
-  try {
-    const ncclUniqueId own = mpi->rank() == 0 ? new_nccl_id() : ncclUniqueId{};
-    const auto bytes = broadcast(*mpi, std::as_bytes(std::span(&own, 1)), Deadline::after_ms(20000),
-                                 "the id of NCCL");
-    Rank me{*mpi, mpi->rank(), mpi->size(), {}};
-    std::memcpy(&me.id, bytes.data(), sizeof me.id);
-    run_scenario(name, me);
-  } catch (const std::exception& error) {
-    result = error.what();
-  }
-  std::ofstream(directory + "/rank_" + std::to_string(mpi->rank())) << result;
-  // Aborted groups leave sends behind that MPI's end may wait for.
-  if (result != "ok" || mpi->lost()) _exit(result == "ok" ? 0 : 1);
-  mpi->finalize(0);
-  return 0;
+void run_in_rank(const std::string& name, MpiTransport& mpi) {
+  const ncclUniqueId own = mpi.rank() == 0 ? new_nccl_id() : ncclUniqueId{};
+  const auto bytes = broadcast(mpi, std::as_bytes(std::span(&own, 1)), Deadline::after_ms(20000),
+                               "the id of NCCL");
+  Rank me{mpi, mpi.rank(), mpi.size(), {}};
+  std::memcpy(&me.id, bytes.data(), sizeof me.id);
+  run_scenario(name, me);
 }
 
 }  // namespace
 }  // namespace colibri
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  try {
-    return colibri::run(argv[1], argv[2]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "simulated_nccl_suite: %s\n", error.what());
-    return 70;
-  }
+  using namespace colibri;
+  return rank_main(argc, argv, [](const std::string&) {
+    return RankSuite{.program = "simulated_nccl_suite",
+                     .run = [](const std::string& name, MpiTransport& mpi, const std::string&) {
+                       run_in_rank(name, mpi);
+                     }};
+  });
 }
