@@ -13,7 +13,10 @@ namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-bool is_mapping(size_t bytes) { return bytes >= kHugePageBytes; }
+// From here on a mapping of its own, which need not be filled with zeros, is cheaper than the heap.
+constexpr size_t kLeastMapping = size_t{64} << 10;
+
+bool is_mapping(size_t bytes) { return bytes >= kLeastMapping; }
 
 [[noreturn]] void fail_no_memory(size_t bytes) {
   fail(ErrorKind::kEnvironment, "cannot take ", bytes,
@@ -21,17 +24,23 @@ bool is_mapping(size_t bytes) { return bytes >= kHugePageBytes; }
 }
 
 size_t mapped_bytes(size_t bytes) {
+  if (bytes < kHugePageBytes) return bytes;
   return (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
 }
 
-// A fresh mapping is zero and costs nothing until touched; the overhang that aligns it is given
-// back.
-void* map_aligned(size_t bytes) {
-  const size_t rounded = mapped_bytes(bytes);
-  void* raw = mmap(nullptr, rounded + kHugePageBytes, PROT_READ | PROT_WRITE,
+// A fresh mapping is zero and costs nothing until touched.
+char* map_zeros(size_t bytes) {
+  void* raw = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) fail_no_memory(bytes);
-  auto* first = static_cast<char*>(raw);
+  return static_cast<char*>(raw);
+}
+
+// The overhang that aligns it is given back.
+void* map_aligned(size_t bytes) {
+  if (bytes < kHugePageBytes) return map_zeros(bytes);
+  const size_t rounded = mapped_bytes(bytes);
+  char* first = map_zeros(rounded + kHugePageBytes);
   const size_t misaligned = reinterpret_cast<size_t>(first) % kHugePageBytes;
   const size_t head = misaligned == 0 ? 0 : kHugePageBytes - misaligned;
   if (head > 0) munmap(first, head);

@@ -8,8 +8,8 @@ namespace colibri {
 
 class Device;
 
-// Aligned to 64 bytes; from 2 MB on an own mapping, aligned to 2 MB, that asks for huge pages and
-// takes physical memory only where it is touched. Movable.
+// Aligned to 64 bytes; from 64 KB on an own mapping that takes physical memory only where it is
+// touched, from 2 MB on aligned to 2 MB and asking for huge pages. Movable.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,16 +1,19 @@
 #include "base/buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "tests/support/expect_error.h"
 
 namespace colibri {
 namespace {
 
-constexpr size_t kLarge = size_t{2} << 20;  // from here on an own mapping
+constexpr size_t kMapped = size_t{64} << 10;  // from here on an own mapping
+constexpr size_t kLarge = size_t{2} << 20;    // from here on aligned to its size
 
 bool is_zero(const Buffer& buffer) {
   const auto* bytes = buffer.as<unsigned char>();
@@ -24,8 +27,8 @@ TEST(BufferTest, EmptyHoldsNothing) {
 }
 
 TEST(BufferTest, IsZeroAndAlignedAtEverySize) {
-  for (const size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, kLarge - 1, kLarge,
-                             kLarge + 1, 3 * kLarge + 12345}) {
+  for (const size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, kMapped - 1, kMapped,
+                             kMapped + 1, kLarge - 1, kLarge, kLarge + 1, 3 * kLarge + 12345}) {
     const Buffer buffer(bytes);
     EXPECT_EQ(buffer.size_bytes(), bytes);
     EXPECT_TRUE(is_zero(buffer)) << bytes;
@@ -35,11 +38,19 @@ TEST(BufferTest, IsZeroAndAlignedAtEverySize) {
 }
 
 TEST(BufferTest, EveryByteCanBeWritten) {
-  for (const size_t bytes : {size_t{65}, kLarge + 1}) {
+  for (const size_t bytes : {size_t{65}, kMapped + 1, kLarge + 1}) {
     Buffer buffer(bytes);
     std::fill_n(buffer.as<unsigned char>(), bytes, static_cast<unsigned char>(0xab));
     EXPECT_EQ(buffer.as<unsigned char>()[bytes - 1], 0xab);
   }
+}
+
+TEST(BufferTest, MappedMemoryIsTakenWhereItIsTouched) {
+  Buffer buffer(kMapped);
+  unsigned char pages[kMapped / 4096];
+  buffer.as<char>()[2 * 4096] = 1;
+  ASSERT_EQ(mincore(buffer.data(), kMapped, pages), 0);
+  for (size_t i = 0; i < std::size(pages); ++i) EXPECT_EQ(pages[i] & 1, i == 2 ? 1 : 0) << i;
 }
 
 TEST(BufferTest, MovingHandsTheMemoryOver) {
