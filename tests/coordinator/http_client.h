@@ -1,0 +1,31 @@
+// A client that sends bytes as they are given and reads what comes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace colibri {
+
+class HttpClient {
+ public:
+  explicit HttpClient(uint16_t port);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  void send(const std::string& bytes);
+  // What comes until `end` was seen, the connection ends, or five seconds pass.
+  std::string read_until(const std::string& end);
+  // What comes until the connection ends.
+  std::string read_all() { return read_until(""); }
+  void close();
+
+ private:
+  int socket_ = -1;
+  std::string left_;  // read, after the last `end`
+};
+
+std::string http_get(const std::string& path);
+std::string http_post(const std::string& path, const std::string& body);
+
+}  // namespace colibri
