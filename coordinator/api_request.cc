@@ -1,0 +1,330 @@
+#include "coordinator/api_request.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace colibri {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
+constexpr size_t kMaxStops = 16, kMaxPrompts = 256, kMaxBiases = 1024;
+constexpr int kMaxChoices = 128, kMaxTopLogprobs = 20, kMaxDepth = 64;
+
+[[noreturn]] void wrong(const std::string& key, const json& value, const std::string& wanted) {
+  std::string came = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (came.size() > 60) came = came.substr(0, 60) + "...";
+  throw ApiError(400, key, "'" + key + "' is " + came + ", want " + wanted);
+}
+
+// The members of a body, each read once; what nobody asked for is refused. An explicit null counts
+// as left out.
+class Fields {
+ public:
+  explicit Fields(const json& object) : object_(object) {}
+
+  const json* find(const std::string& key) {
+    read_.insert(key);
+    const auto at = object_.find(key);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+  std::optional<double> number(const std::string& key, double least, double most) {
+    const json* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_number() || value->get<double>() < least || value->get<double>() > most) {
+      wrong(key, *value, "a number from " + json(least).dump() + " to " + json(most).dump());
+    }
+    return value->get<double>();
+  }
+  std::optional<int64_t> integer(const std::string& key, int64_t least, int64_t most) {
+    const json* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    return checked_integer(key, *value, least, most);
+  }
+  bool boolean(const std::string& key, bool otherwise) {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) wrong(key, *value, "true or false");
+    return value->get<bool>();
+  }
+  std::string text(const std::string& key) {
+    const json* value = find(key);
+    if (value == nullptr) return "";
+    if (!value->is_string()) wrong(key, *value, "a string");
+    return value->get<std::string>();
+  }
+  // Accepted and of no effect.
+  void ignore(std::initializer_list<const char*> keys) { read_.insert(keys.begin(), keys.end()); }
+  void refuse_others() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (read_.contains(key)) continue;
+      throw ApiError(400, key, "'" + key + "' is not supported here");
+    }
+  }
+
+  static int64_t checked_integer(const std::string& key, const json& value, int64_t least,
+                                 int64_t most) {
+    const bool is_large = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
+    if (!value.is_number_integer() || is_large || value.get<int64_t>() < least ||
+        value.get<int64_t>() > most) {
+      wrong(key, value, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return value.get<int64_t>();
+  }
+
+ private:
+  const json& object_;
+  std::set<std::string> read_;
+};
+
+// Writing a value out again takes stack by its depth, so that is bounded.
+json parsed(std::string_view body) {
+  const auto look = [](int depth, json::parse_event_t, const json&) {
+    if (depth <= kMaxDepth) return true;
+    throw ApiError(400, "", "the body is nested deeper than " + std::to_string(kMaxDepth));
+  };
+  json object = json::parse(body, look, false);
+  if (object.is_discarded()) throw ApiError(400, "", "the body is not JSON");
+  if (!object.is_object()) throw ApiError(400, "", "the body is no JSON object");
+  return object;
+}
+
+std::vector<int32_t> ids_of(const std::string& key, const json& list) {
+  std::vector<int32_t> ids;
+  for (const json& id : list) {
+    ids.push_back(static_cast<int32_t>(Fields::checked_integer(key, id, 0, INT32_MAX)));
+  }
+  return ids;
+}
+
+bool is_list_of(const json& value, bool (json::*is_kind)() const noexcept) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(),
+                     [is_kind](const json& one) { return (one.*is_kind)(); });
+}
+
+// A text, several, token ids, or several lists of them.
+std::vector<ApiPrompt> prompts_of(Fields& fields) {
+  const json* value = fields.find("prompt");
+  if (value == nullptr) throw ApiError(400, "prompt", "'prompt' is missing");
+  std::vector<ApiPrompt> prompts;
+  if (value->is_string()) {
+    prompts.emplace_back(value->get<std::string>());
+  } else if (is_list_of(*value, &json::is_string)) {
+    for (const json& one : *value) prompts.emplace_back(one.get<std::string>());
+  } else if (is_list_of(*value, &json::is_number)) {
+    prompts.emplace_back(ids_of("prompt", *value));
+  } else if (is_list_of(*value, &json::is_array)) {
+    for (const json& one : *value) prompts.emplace_back(ids_of("prompt", one));
+  } else {
+    wrong("prompt", *value, "a string, strings, token ids, or lists of token ids");
+  }
+  if (prompts.size() > kMaxPrompts) {
+    throw ApiError(400, "prompt",
+                   "'prompt' has " + std::to_string(prompts.size()) + " prompts, want at most " +
+                       std::to_string(kMaxPrompts));
+  }
+  return prompts;
+}
+
+std::vector<std::string> stops_of(Fields& fields) {
+  const json* value = fields.find("stop");
+  if (value == nullptr) return {};
+  std::vector<std::string> stops;
+  if (value->is_string()) {
+    stops.push_back(value->get<std::string>());
+  } else if (value->is_array() && value->size() <= kMaxStops) {
+    for (const json& one : *value) {
+      if (!one.is_string()) wrong("stop", *value, "a string or strings");
+      stops.push_back(one.get<std::string>());
+    }
+  } else {
+    wrong("stop", *value, "a string, or at most " + std::to_string(kMaxStops));
+  }
+  std::erase(stops, "");
+  return stops;
+}
+
+std::map<int32_t, float> biases_of(Fields& fields) {
+  const json* value = fields.find("logit_bias");
+  if (value == nullptr) return {};
+  if (!value->is_object() || value->size() > kMaxBiases) {
+    wrong("logit_bias", *value,
+          "an object of at most " + std::to_string(kMaxBiases) + " token ids with numbers");
+  }
+  std::map<int32_t, float> biases;
+  for (const auto& [key, bias] : value->items()) {
+    const bool is_id =
+        !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_id || !bias.is_number() || bias.get<double>() < -100 || bias.get<double>() > 100) {
+      wrong("logit_bias", json{{key, bias}}, "a token id with a number from -100 to 100");
+    }
+    biases[std::stoi(key)] = bias.get<float>();
+  }
+  return biases;
+}
+
+ApiSampling read_sampling(Fields& fields) {
+  ApiSampling s;
+  s.temperature = fields.number("temperature", 0, 2);
+  s.top_p = fields.number("top_p", 0, 1);
+  if (s.top_p && *s.top_p == 0) wrong("top_p", 0, "a number above 0, at most 1");
+  s.top_k = fields.integer("top_k", -1, INT32_MAX);
+  s.min_p = fields.number("min_p", 0, 1);
+  if (s.min_p && *s.min_p == 1) wrong("min_p", 1, "a number from 0, below 1");
+  if (const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX)) {
+    s.seed = static_cast<uint64_t>(*seed);
+  }
+  s.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  s.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  s.repetition_penalty = fields.number("repetition_penalty", 0, 2).value_or(1);
+  if (s.repetition_penalty == 0) wrong("repetition_penalty", 0, "a number above 0, at most 2");
+  s.logit_bias = biases_of(fields);
+  return s;
+}
+
+void read_streaming(Fields& fields, ApiRequest& request) {
+  request.stream = fields.boolean("stream", false);
+  const json* options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!request.stream) wrong("stream_options", *options, "'stream': true beside it");
+  if (!options->is_object()) wrong("stream_options", *options, "an object");
+  Fields inner(*options);
+  request.include_usage = inner.boolean("include_usage", false);
+  inner.refuse_others();
+}
+
+// What both endpoints know.
+void read_common(Fields& fields, ApiRequest& request) {
+  request.model = fields.text("model");
+  request.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  request.stop = stops_of(fields);
+  if (const json* ids = fields.find("stop_token_ids")) {
+    if (!ids->is_array() || ids->size() > kMaxStops) {
+      wrong("stop_token_ids", *ids, "at most " + std::to_string(kMaxStops) + " token ids");
+    }
+    request.stop_token_ids = ids_of("stop_token_ids", *ids);
+  }
+  request.ignore_eos = fields.boolean("ignore_eos", false);
+  request.min_tokens = fields.integer("min_tokens", 0, kMaxTokens).value_or(0);
+  request.sampling = read_sampling(fields);
+  read_streaming(fields, request);
+  fields.ignore({"user", "metadata", "store"});
+}
+
+// "" or the JSON of a field that the chat template gets.
+std::string json_text(Fields& fields, const std::string& key,
+                      bool (json::*is_kind)() const noexcept, const std::string& wanted) {
+  const json* value = fields.find(key);
+  if (value == nullptr) return "";
+  if (!(value->*is_kind)()) wrong(key, *value, wanted);
+  return value->dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void check_messages(const json& messages) {
+  if (!messages.is_array() || messages.empty()) {
+    wrong("messages", messages, "a list of at least one message");
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const json& message = messages[i];
+    const std::string where = "messages[" + std::to_string(i) + "]";
+    if (!message.is_object()) wrong(where, message, "an object with 'role' and 'content'");
+    const auto role = message.find("role");
+    if (role == message.end() || !role->is_string()) {
+      wrong(where, message, "a string 'role'");
+    }
+  }
+}
+
+// "auto" and "none" are what a model without a tool parser does.
+void refuse_what_chat_cannot(Fields& fields) {
+  if (const json* format = fields.find("response_format")) {
+    const bool is_text = format->is_object() && format->value("type", "") == "text";
+    if (!is_text)
+      wrong("response_format", *format, "{\"type\": \"text\"}: others are not supported");
+  }
+  if (const json* choice = fields.find("tool_choice")) {
+    if (*choice != "none")
+      wrong("tool_choice", *choice, "\"none\": calls are not read from the text");
+  }
+  fields.ignore({"parallel_tool_calls"});
+}
+
+}  // namespace
+
+std::string api_error_body(int status, const std::string& param, const std::string& message) {
+  const char* type = status == 401   ? "authentication_error"
+                     : status == 429 ? "rate_limit_error"
+                     : status >= 500 ? "server_error"
+                                     : "invalid_request_error";
+  return json{{"error",
+               {{"message", message},
+                {"type", type},
+                {"param", param.empty() ? json() : json(param)},
+                {"code", status}}}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+ApiRequest parse_completion_request(std::string_view body) {
+  const json object = parsed(body);
+  Fields fields(object);
+  ApiRequest request;
+  request.prompts = prompts_of(fields);
+  request.echo = fields.boolean("echo", false);
+  request.max_tokens = fields.integer("max_tokens", 0, kMaxTokens);
+  read_common(fields, request);
+  if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
+    request.top_logprobs = static_cast<int>(*top);
+  }
+  if (const auto best = fields.integer("best_of", 1, kMaxChoices); best && *best != request.n) {
+    throw ApiError(400, "best_of", "'best_of' is " + std::to_string(*best) + ", want it as 'n'");
+  }
+  if (!fields.text("suffix").empty()) {
+    throw ApiError(400, "suffix", "'suffix' is not supported here");
+  }
+  fields.refuse_others();
+  return request;
+}
+
+ApiRequest parse_chat_request(std::string_view body) {
+  const json object = parsed(body);
+  Fields fields(object);
+  ApiRequest request;
+  const json* messages = fields.find("messages");
+  if (messages == nullptr) throw ApiError(400, "messages", "'messages' is missing");
+  check_messages(*messages);
+  request.messages = messages->dump(-1, ' ', false, json::error_handler_t::replace);
+  request.tools = json_text(fields, "tools", &json::is_array, "a list");
+  request.template_kwargs =
+      json_text(fields, "chat_template_kwargs", &json::is_object, "an object");
+  request.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  request.continue_final_message = fields.boolean("continue_final_message", false);
+  const auto older = fields.integer("max_tokens", 1, kMaxTokens);
+  const auto newer = fields.integer("max_completion_tokens", 1, kMaxTokens);
+  request.max_tokens = newer ? newer : older;
+  read_common(fields, request);
+  const bool wants_logprobs = fields.boolean("logprobs", false);
+  const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
+  if (top && !wants_logprobs) wrong("top_logprobs", *top, "'logprobs': true beside it");
+  if (wants_logprobs) request.top_logprobs = static_cast<int>(top.value_or(0));
+  refuse_what_chat_cannot(fields);
+  fields.refuse_others();
+  return request;
+}
+
+SamplingParams sampling_of(const ApiSampling& asked, const SamplingParams& defaults) {
+  SamplingParams params = defaults;
+  if (asked.temperature) {
+    params.greedy = *asked.temperature == 0;
+    if (!params.greedy) params.temperature = static_cast<float>(*asked.temperature);
+  }
+  if (asked.top_p) params.top_p = static_cast<float>(*asked.top_p);
+  if (asked.top_k) params.top_k = static_cast<int>(std::max<int64_t>(*asked.top_k, 0));
+  if (asked.min_p) params.min_p = static_cast<float>(*asked.min_p);
+  if (asked.seed) params.seed = *asked.seed;
+  return params;
+}
+
+}  // namespace colibri

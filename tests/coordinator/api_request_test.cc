@@ -1,0 +1,150 @@
+// Bodies as clients send them, and what is made of them.
+#include "coordinator/api_request.h"
+
+#include <gtest/gtest.h>
+
+namespace colibri {
+namespace {
+
+template <class Parse>
+void expect_refused(Parse&& parse, const std::string& body, const std::string& param,
+                    const std::string& part) {
+  try {
+    parse(body);
+    ADD_FAILURE() << "accepted: " << body;
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status(), 400);
+    EXPECT_EQ(error.param(), param) << body;
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+void expect_chat_refused(const std::string& more, const std::string& param,
+                         const std::string& part) {
+  expect_refused(parse_chat_request, R"({"messages":[{"role":"user","content":"a"}],)" + more + "}",
+                 param, part);
+}
+void expect_completion_refused(const std::string& more, const std::string& param,
+                               const std::string& part) {
+  expect_refused(parse_completion_request, R"({"prompt":"a",)" + more + "}", param, part);
+}
+
+ApiRequest chat(const std::string& more = R"("n":1)") {
+  return parse_chat_request(R"({"messages":[{"role":"user","content":"a"}],)" + more + "}");
+}
+ApiRequest completion(const std::string& more = R"("n":1)") {
+  return parse_completion_request(R"({"prompt":"a",)" + more + "}");
+}
+
+TEST(ApiRequestTest, LeftOutFieldsHaveTheirDefaults) {
+  const ApiRequest request = chat();
+  EXPECT_EQ(request.messages, R"([{"content":"a","role":"user"}])");
+  EXPECT_EQ(request.n, 1);
+  EXPECT_FALSE(request.max_tokens || request.top_logprobs || request.stream || request.echo);
+  EXPECT_FALSE(request.sampling.temperature || request.sampling.seed);
+  EXPECT_TRUE(request.add_generation_prompt);
+}
+
+TEST(ApiRequestTest, PromptHasFourForms) {
+  const auto prompts = [](const std::string& form) {
+    return parse_completion_request("{\"prompt\":" + form + "}").prompts;
+  };
+  EXPECT_EQ(prompts(R"("a")"), std::vector<ApiPrompt>{"a"});
+  EXPECT_EQ(prompts(R"(["a","b"])"), (std::vector<ApiPrompt>{"a", "b"}));
+  EXPECT_EQ(prompts("[1,2]"), std::vector<ApiPrompt>{(std::vector<int32_t>{1, 2})});
+  EXPECT_EQ(prompts("[[1],[2,3]]").size(), 2u);
+}
+
+TEST(ApiRequestTest, NullIsLeftOut) {
+  const ApiRequest request = chat(R"("stop":null,"temperature":null,"stream_options":null)");
+  EXPECT_TRUE(request.stop.empty());
+  EXPECT_FALSE(request.sampling.temperature);
+}
+
+TEST(ApiRequestTest, NewerNameOfTheLimitCounts) {
+  EXPECT_EQ(chat(R"("max_tokens":5)").max_tokens, 5);
+  EXPECT_EQ(chat(R"("max_tokens":5,"max_completion_tokens":7)").max_tokens, 7);
+}
+
+TEST(ApiRequestTest, StopIsATextOrSeveral) {
+  EXPECT_EQ(chat(R"("stop":"x")").stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(chat(R"("stop":["x","","y"])").stop, (std::vector<std::string>{"x", "y"}));
+}
+
+TEST(ApiRequestTest, UsageInStreamsIsAskedFor) {
+  EXPECT_FALSE(chat(R"("stream":true)").include_usage);
+  EXPECT_TRUE(chat(R"("stream":true,"stream_options":{"include_usage":true})").include_usage);
+}
+
+TEST(ApiRequestTest, LogprobsHaveTwoForms) {
+  EXPECT_EQ(chat(R"("logprobs":true)").top_logprobs, 0);
+  EXPECT_EQ(chat(R"("logprobs":true,"top_logprobs":3)").top_logprobs, 3);
+  EXPECT_EQ(completion(R"("logprobs":4)").top_logprobs, 4);
+}
+
+TEST(ApiRequestTest, BiasesAreByTokenId) {
+  const auto biases = chat(R"("logit_bias":{"7":-100,"9":1.5})").sampling.logit_bias;
+  EXPECT_EQ(biases, (std::map<int32_t, float>{{7, -100.0f}, {9, 1.5f}}));
+}
+
+TEST(ApiRequestTest, FieldsWithoutEffectAreAccepted) {
+  EXPECT_NO_THROW(chat(R"("user":"u","metadata":{},"store":false,"tool_choice":"none")"));
+  EXPECT_NO_THROW(chat(R"("response_format":{"type":"text"})"));
+}
+
+TEST(ApiRequestTest, OtherFieldsAreRefusedByName) {
+  expect_chat_refused(R"("functions":[])", "functions", "not supported");
+  expect_chat_refused(R"("response_format":{"type":"json_object"})", "response_format", "text");
+  expect_chat_refused(R"("tool_choice":"required")", "tool_choice", "none");
+  expect_completion_refused(R"("suffix":"s")", "suffix", "not supported");
+  expect_completion_refused(R"("best_of":3)", "best_of", "is 3");
+  expect_completion_refused(R"("messages":[])", "messages", "not supported");
+}
+
+TEST(ApiRequestTest, ValuesOutOfRangeAreNamed) {
+  expect_chat_refused(R"("temperature":2.1)", "temperature", "from 0.0 to 2.0");
+  expect_chat_refused(R"("temperature":"hot")", "temperature", "a number");
+  expect_chat_refused(R"("top_p":0)", "top_p", "above 0");
+  expect_chat_refused(R"("n":0)", "n", "from 1 to 128");
+  expect_chat_refused(R"("n":1.5)", "n", "an integer");
+  expect_chat_refused(R"("max_tokens":0)", "max_tokens", "from 1");
+  expect_chat_refused(R"("seed":18446744073709551615)", "seed", "an integer");
+  expect_chat_refused(R"("stop":[1])", "stop", "strings");
+  expect_chat_refused(R"("logit_bias":{"x":1})", "logit_bias", "a token id");
+  expect_chat_refused(R"("logit_bias":{"1":101})", "logit_bias", "from -100 to 100");
+  expect_chat_refused(R"("top_logprobs":1)", "top_logprobs", "'logprobs': true");
+  expect_chat_refused(R"("stream_options":{})", "stream_options", "'stream': true");
+  expect_chat_refused(R"("stream":true,"stream_options":{"x":1})", "x", "not supported");
+}
+
+TEST(ApiRequestTest, WhatIsNoRequestIsRefused) {
+  expect_refused(parse_chat_request, "{", "", "not JSON");
+  expect_refused(parse_chat_request, "[]", "", "no JSON object");
+  expect_refused(parse_chat_request, "{\"messages\":" + std::string(1000000, '['), "", "deeper");
+  expect_refused(parse_chat_request, "{}", "messages", "missing");
+  expect_refused(parse_chat_request, R"({"messages":[]})", "messages", "at least one");
+  expect_refused(parse_chat_request, R"({"messages":[{}]})", "messages[0]", "'role'");
+  expect_refused(parse_completion_request, "{}", "prompt", "missing");
+  expect_refused(parse_completion_request, R"({"prompt":[]})", "prompt", "a string");
+  expect_refused(parse_completion_request, R"({"prompt":[-1]})", "prompt", "an integer");
+}
+
+TEST(ApiRequestTest, TemperatureZeroIsGreedyAndSilenceTheModelsDefault) {
+  const SamplingParams defaults{.greedy = false, .temperature = 0.6f, .top_p = 0.9f, .top_k = 20};
+  EXPECT_TRUE(sampling_of({.temperature = 0.0}, defaults).greedy);
+  const SamplingParams got = sampling_of({.top_k = -1, .seed = 7}, defaults);
+  EXPECT_FALSE(got.greedy);
+  EXPECT_EQ(got.temperature, 0.6f);
+  EXPECT_EQ(got.top_p, 0.9f);
+  EXPECT_EQ(got.top_k, 0);
+  EXPECT_EQ(got.seed, 7u);
+}
+
+TEST(ApiRequestTest, ErrorBodyHasFourFields) {
+  EXPECT_EQ(api_error_body(400, "n", "no"),
+            R"({"error":{"code":400,"message":"no","param":"n","type":"invalid_request_error"}})");
+  EXPECT_EQ(api_error_body(503, "", "busy"),
+            R"({"error":{"code":503,"message":"busy","param":null,"type":"server_error"}})");
+}
+
+}  // namespace
+}  // namespace colibri
