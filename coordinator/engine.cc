@@ -2,15 +2,31 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "base/error.h"
 
 namespace colibri {
 
 Engine::Engine(Forward& forward, KvCache& cache, int64_t vocab_size, const EngineOptions& options)
-    : forward_(forward), cache_(cache), vocab_size_(vocab_size), options_(options) {}
+    : forward_(forward),
+      cache_(cache),
+      vocab_size_(vocab_size),
+      options_(options),
+      pages_(cache, options.prefix_salt),
+      scheduler_(pages_, {.step = options.limits,
+                          .max_running = options.max_batch,
+                          .watermark_pages = options.watermark_pages,
+                          .max_overtakes = options.max_overtakes}) {
+  check(SequencePages::pages_for(options.max_context) <= cache.num_pages(), "a context of ",
+        options.max_context, " positions on ", cache.num_pages(), " pages of ", kTile);
+}
 
-int Engine::add(Request request) {
+Engine::~Engine() {
+  for (auto& [number, live] : live_) scheduler_.remove(live->sequence);
+}
+
+void Engine::check_prompt(const Request& request) const {
   const auto prompt = static_cast<int64_t>(request.prompt_ids.size());
   if (prompt == 0) fail(ErrorKind::kInput, "the prompt is empty, want at least one token");
   if (prompt + (request.max_tokens > 0 ? 1 : 0) > options_.max_context) {
@@ -24,76 +40,86 @@ int Engine::add(Request request) {
            vocab_size_, ")");
     }
   }
-  auto sequence = std::make_unique<Sequence>();
-  sequence->ids = request.prompt_ids;
-  sequence->request = std::move(request);
-  sequence->number = static_cast<int32_t>(sequences_.size());
-  sequences_.push_back(std::move(sequence));
-  return static_cast<int>(sequences_.size()) - 1;
+}
+
+int Engine::add(Request request) {
+  check_prompt(request);
+  auto made = std::make_unique<Live>();
+  Sequence& sequence = made->sequence;
+  sequence.number = num_added_++;
+  sequence.ids = request.prompt_ids;
+  sequence.salt = request.cache_salt;
+  // Logits that are wanted must be computed once.
+  const bool wants_all = request.score_prompt && request.on_logits;
+  sequence.max_reused = wants_all ? 0 : std::numeric_limits<int64_t>::max();
+  made->request = std::move(request);
+  scheduler_.add(sequence);
+  const int32_t number = sequence.number;
+  live_.emplace(number, std::move(made));
+  return number;
 }
 
 FinishReason Engine::finish_reason(int request) const {
-  return sequences_.at(static_cast<size_t>(request))->finish;
+  if (const auto ended = reasons_.find(request); ended != reasons_.end()) return ended->second;
+  check(live_.contains(request), "the finish reason of request ", request,
+        ", which was never added or told its own on_end");
+  return live_.at(request)->finish;
+}
+
+EngineState Engine::state() const {
+  return {.num_running = scheduler_.num_running(),
+          .num_waiting = scheduler_.num_waiting(),
+          .num_preemptions = scheduler_.num_preemptions(),
+          .num_pages = cache_.num_pages(),
+          .num_idle_pages = pages_.num_available(),
+          .prefixes = pages_.prefix_stats()};
+}
+
+bool Engine::cancel(int request) {
+  const auto it = live_.find(request);
+  if (it == live_.end() || it->second->finish != FinishReason::kNone) return false;
+  end(*it->second, FinishReason::kCancelled);
+  retire_ended();
+  return true;
 }
 
 void Engine::cancel_all() {
-  for (auto& sequence : sequences_) {
-    if (sequence->finish == FinishReason::kNone) end(*sequence, FinishReason::kCancelled);
+  for (auto& [number, live] : live_) {
+    if (live->finish == FinishReason::kNone) end(*live, FinishReason::kCancelled);
   }
+  retire_ended();
 }
 
 bool Engine::step() {
-  choose_running();
-  if (running_.empty()) return false;
-  plan_step(states_, options_.limits, parts_);
+  parts_ = scheduler_.plan();
+  if (parts_.empty()) return false;
   build_batch();
   const auto start = std::chrono::steady_clock::now();
   const std::span<const StepRow> rows = forward_.run(batch_, options_.step_timeout_ms);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool decodes_only = std::all_of(parts_.begin(), parts_.end(), [this](const StepPart& part) {
-    const Sequence& sequence = *running_[static_cast<size_t>(part.sequence_idx)];
-    return sequence.num_cached >= static_cast<int64_t>(sequence.request.prompt_ids.size());
+    return part.sequence->num_cached >= static_cast<int64_t>(live(part).request.prompt_ids.size());
   });
   (decodes_only ? totals_.decode_s : totals_.prefill_s) += seconds;
   ++totals_.num_steps;
   hand_out(rows);
+  parts_ = {};
+  retire_ended();
   return true;
-}
-
-void Engine::choose_running() {
-  while (first_unfinished_ < sequences_.size() &&
-         sequences_[first_unfinished_]->finish != FinishReason::kNone) {
-    ++first_unfinished_;
-  }
-  running_.clear();
-  states_.clear();
-  for (size_t i = first_unfinished_; i < sequences_.size(); ++i) {
-    if (static_cast<int>(running_.size()) == options_.max_batch) break;
-    Sequence& sequence = *sequences_[i];
-    if (sequence.finish != FinishReason::kNone) continue;
-    running_.push_back(&sequence);
-    states_.push_back({static_cast<int64_t>(sequence.ids.size()), sequence.num_cached});
-  }
 }
 
 void Engine::build_batch() {
   batch_.clear();
-  // Page tables first: a batch row points into its sequence's table, which must not move after.
-  for (const StepPart& part : parts_) {
-    Sequence& sequence = *running_[static_cast<size_t>(part.sequence_idx)];
-    const auto end = static_cast<size_t>(sequence.num_cached + part.count);
-    while (sequence.pages.size() * kTile < end) sequence.pages.push_back(cache_.take_page());
-  }
-  for (const StepPart& part : parts_) {
-    add_part(*running_[static_cast<size_t>(part.sequence_idx)], part.count);
-  }
+  for (const StepPart& part : parts_) add_part(live(part), part.count);
 }
 
-void Engine::add_part(Sequence& sequence, int64_t count) {
+// A batch row points into its sequence's table, which the scheduler has made long enough.
+void Engine::add_part(const Live& live, int64_t count) {
+  const Sequence& sequence = live.sequence;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = sequence.num_cached + i;
-    if (const auto row = wanted_of(sequence, position)) batch_.logit_rows.push_back(*row);
+    if (const auto row = wanted_of(live, position)) batch_.logit_rows.push_back(*row);
     batch_.ids.push_back(sequence.ids[static_cast<size_t>(position)]);
     batch_.positions.push_back(static_cast<int32_t>(position));
     batch_.sequences.push_back(sequence.number);
@@ -101,65 +127,96 @@ void Engine::add_part(Sequence& sequence, int64_t count) {
   }
 }
 
-// The last known position decides the next token; the others are wanted only for scoring.
-std::optional<LogitRow> Engine::wanted_of(const Sequence& sequence, int64_t position) const {
-  const Request& request = sequence.request;
-  const bool is_last = position + 1 == static_cast<int64_t>(sequence.ids.size());
+// The last known position decides the next token; the others are wanted only for scoring, and once,
+// however often they are computed.
+std::optional<LogitRow> Engine::wanted_of(const Live& live, int64_t position) const {
+  const Request& request = live.request;
+  const int64_t num_known = live.sequence.num_known();
+  const bool is_last = position + 1 == num_known;
   const bool is_picked = is_last && request.max_tokens > 0;
-  const bool is_scored = !is_last && request.score_prompt;
+  const bool is_scored = !is_last && request.score_prompt && position >= live.num_handed_out;
   LogitRow row{.token = static_cast<int32_t>(batch_.ids.size()),
                .is_shown = request.on_logits && (is_picked || is_scored)};
   if (is_picked) {
-    row.pick = token_draw(request.sampling, {.position = sequence.ids.size()}, vocab_size_);
+    row.pick = token_draw(request.sampling, {.position = live.sequence.ids.size()}, vocab_size_);
   }
   return row.is_shown || is_picked ? std::optional(row) : std::nullopt;
 }
 
 void Engine::hand_out(std::span<const StepRow> rows) {
-  int64_t end = 0;  // of the part's tokens in the batch
+  hands_out_ = true;
+  const std::unique_ptr<bool, void (*)(bool*)> guard(&hands_out_,
+                                                     [](bool* flag) { *flag = false; });
+  int64_t part_end = 0;  // of its tokens in the batch
   size_t i = 0;
   for (const StepPart& part : parts_) {
-    Sequence& sequence = *running_[static_cast<size_t>(part.sequence_idx)];
-    end += part.count;
-    for (; i < rows.size() && batch_.logit_rows[i].token < end; ++i) {
-      if (batch_.logit_rows[i].is_shown) sequence.request.on_logits(rows[i].logits);
-      if (batch_.logit_rows[i].pick) take_token(sequence, rows[i].id);
+    Live& owner = live(part);
+    part_end += part.count;
+    const size_t begin = i;
+    while (i < rows.size() && batch_.logit_rows[i].token < part_end) ++i;
+    advance(part);
+    for (size_t row = begin; row < i; ++row) {
+      hand_out_row(owner, batch_.logit_rows[row], rows[row]);
     }
-    advance(sequence, part.count);
+    if (owner.sequence.num_to_run() == 0) end(owner, FinishReason::kLength);  // scored, no more
   }
 }
 
-void Engine::advance(Sequence& sequence, int64_t count) {
-  const auto prompt = static_cast<int64_t>(sequence.request.prompt_ids.size());
-  totals_.num_prompt_tokens += std::clamp<int64_t>(prompt - sequence.num_cached, 0, count);
-  sequence.num_cached += count;
-  const bool is_scored_out = sequence.request.max_tokens == 0 &&
-                             sequence.num_cached == static_cast<int64_t>(sequence.ids.size());
-  if (is_scored_out && sequence.finish == FinishReason::kNone) {
-    end(sequence, FinishReason::kLength);
-  }
-  if (sequence.finish != FinishReason::kNone) cache_.give_back(sequence.pages);
+void Engine::hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row) {
+  // An earlier callback of this step may have ended it.
+  if (live.finish != FinishReason::kNone) return;
+  if (wanted.is_shown) live.request.on_logits(row.logits);
+  if (wanted.pick) take_token(live, row.id);
 }
 
-void Engine::take_token(Sequence& sequence, int32_t id) {
-  const Request& request = sequence.request;
+void Engine::advance(const StepPart& part) {
+  Live& owner = live(part);
+  Sequence& sequence = owner.sequence;
+  const Request& request = owner.request;
+  const auto prompt = static_cast<int64_t>(request.prompt_ids.size());
+  totals_.num_prompt_tokens += std::clamp<int64_t>(prompt - sequence.num_cached, 0, part.count);
+  scheduler_.advance(part);
+  owner.num_handed_out = std::max(owner.num_handed_out, sequence.num_cached);
+  sequence.max_reused = std::max(sequence.max_reused, owner.num_handed_out);
+}
+
+void Engine::take_token(Live& live, int32_t id) {
+  const Request& request = live.request;
   ++totals_.num_new_tokens;
   if (std::find(request.stop_ids.begin(), request.stop_ids.end(), id) != request.stop_ids.end()) {
     if (request.on_token) request.on_token(id);
-    end(sequence, FinishReason::kStop);
+    end(live, FinishReason::kStop);
     return;
   }
-  sequence.ids.push_back(id);
-  const auto num_new =
-      static_cast<int64_t>(sequence.ids.size()) - static_cast<int64_t>(request.prompt_ids.size());
+  live.sequence.ids.push_back(id);
+  const auto num_new = live.sequence.num_known() - static_cast<int64_t>(request.prompt_ids.size());
   if (request.on_token && !request.on_token(id)) {
-    end(sequence, FinishReason::kStop);
-  } else if (num_new >= request.max_tokens ||
-             static_cast<int64_t>(sequence.ids.size()) >= options_.max_context) {
-    end(sequence, FinishReason::kLength);
+    end(live, FinishReason::kStop);
+  } else if (num_new >= request.max_tokens || live.sequence.num_known() >= options_.max_context) {
+    end(live, FinishReason::kLength);
   }
 }
 
-void Engine::end(Sequence& sequence, FinishReason reason) { sequence.finish = reason; }
+// The first reason counts: a callback may have cancelled it before its token ended it.
+void Engine::end(Live& live, FinishReason reason) {
+  if (live.finish != FinishReason::kNone) return;
+  live.finish = reason;
+  ended_.push_back(live.sequence.number);
+}
+
+void Engine::retire_ended() {
+  if (hands_out_) return;
+  while (!ended_.empty()) {
+    const int32_t number = ended_.front();
+    ended_.erase(ended_.begin());
+    const std::unique_ptr<Live> live = std::move(live_.extract(number).mapped());
+    scheduler_.remove(live->sequence);
+    if (live->request.on_end) {
+      live->request.on_end(live->finish);
+    } else {
+      reasons_.emplace(number, live->finish);
+    }
+  }
+}
 
 }  // namespace colibri

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "coordinator/forward.h"
 #include "coordinator/request.h"
 #include "coordinator/scheduler.h"
+#include "coordinator/sequence_pages.h"
 
 namespace colibri {
 
@@ -18,63 +21,98 @@ struct EngineOptions {
   int64_t max_context = 0;  // most ids of one sequence, prompt and new ones
   int max_batch = 1;        // most sequences at once
   int64_t step_timeout_ms = 30000;
+  // Where the cache has less than max_batch * max_context positions: as SchedulerLimits says.
+  int64_t watermark_pages = 0;
+  int max_overtakes = 16;
+  // Set: prompts that begin like an earlier text reuse its pages. Different for every model and
+  // engine. What a request gets is the same bytes; what it costs is not.
+  std::optional<uint64_t> prefix_salt = {};
 };
 
 struct EngineTotals {
   int64_t num_steps = 0;
-  int64_t num_prompt_tokens = 0, num_new_tokens = 0;
+  int64_t num_prompt_tokens = 0;  // that ran: reused ones do not count, recomputed ones do again
+  int64_t num_new_tokens = 0;
   double prefill_s = 0;  // steps with prompt tokens
   double decode_s = 0;   // steps without
 };
 
+// How things stand between two steps.
+struct EngineState {
+  int num_running = 0, num_waiting = 0;
+  int64_t num_preemptions = 0;  // since the engine was made
+  int64_t num_pages = 0;        // of the cache
+  int64_t num_idle_pages = 0;   // free, or kept only in case a prompt begins alike
+  PrefixStats prefixes;
+};
+
+// Not thread-safe. Callbacks of requests run inside step(), cancel() and cancel_all(); they may
+// call add(), cancel() and cancel_all(), and nothing else. What a callback throws leaves step();
+// after it no more steps run.
 class Engine {
  public:
-  // `forward` and `cache` outlive it. cache holds at least max_batch * max_context positions.
+  // `forward` and `cache` outlive it. cache holds at least max_context positions; with less than
+  // max_batch * max_context, sequences wait for pages and may be preempted: they lose their pages,
+  // wait, and are computed again, which no result shows.
   Engine(Forward& forward, KvCache& cache, int64_t vocab_size, const EngineOptions& options);
+  ~Engine();  // calls no callback
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
-  // Queues a request; its number is its place among the added ones.
+  // Queues a request; its number is its place among the added ones. It may join the next step.
   // Errors: kInput when the prompt is empty, does not leave room for a token in max_context, or
   // holds an id outside [0, V).
   int add(Request request);
 
-  // Runs one step of up to max_batch sequences in order of arrival. False when nothing is left to
-  // do.
+  // Runs one step of up to max_batch sequences, as Scheduler plans it. False when nothing is left
+  // to do. Errors: those of Forward::run; the same tokens run again in the next step.
   bool step();
 
-  // Ends all sequences as cancelled.
+  // Ends a request as cancelled, whatever it was doing; its pages are free when the current step,
+  // if there is one, is over. False when it has ended before.
+  bool cancel(int request);
+  // Ends all requests as cancelled.
   void cancel_all();
 
+  // Of a request without on_end; kNone while it has not ended.
   FinishReason finish_reason(int request) const;
   const EngineTotals& totals() const { return totals_; }
+  EngineState state() const;
+  // Gives back the pages that are kept only in case a prompt begins alike.
+  void forget_prefixes() { pages_.forget_prefixes(); }
 
  private:
-  struct Sequence {
+  struct Live {
     Request request;
-    int32_t number = 0;  // as add() returned it
-    std::vector<int32_t> ids;
-    std::vector<int32_t> pages;
-    int64_t num_cached = 0;
+    Sequence sequence;
+    int64_t num_handed_out = 0;  // leading positions whose logits were handed out, if wanted
     FinishReason finish = FinishReason::kNone;
   };
 
-  void choose_running();
+  void check_prompt(const Request& request) const;
+  Live& live(const StepPart& part) { return *live_.at(part.sequence->number); }
   void build_batch();
-  void add_part(Sequence& sequence, int64_t count);
+  void add_part(const Live& live, int64_t count);
   void hand_out(std::span<const StepRow> rows);
-  void advance(Sequence& sequence, int64_t count);
-  void take_token(Sequence& sequence, int32_t id);
-  void end(Sequence& sequence, FinishReason reason);
-  std::optional<LogitRow> wanted_of(const Sequence& sequence, int64_t position) const;
+  void hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row);
+  void advance(const StepPart& part);
+  void take_token(Live& live, int32_t id);
+  void end(Live& live, FinishReason reason);
+  void retire_ended();
+  std::optional<LogitRow> wanted_of(const Live& live, int64_t position) const;
 
   Forward& forward_;
   KvCache& cache_;
   int64_t vocab_size_;
   EngineOptions options_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;
-  size_t first_unfinished_ = 0;
-  std::vector<Sequence*> running_;
-  std::vector<SequenceState> states_;
-  std::vector<StepPart> parts_;
+  SequencePages pages_;
+  Scheduler scheduler_;
+  int32_t num_added_ = 0;
+  std::map<int32_t, std::unique_ptr<Live>> live_;      // by number
+  std::unordered_map<int32_t, FinishReason> reasons_;  // of ended requests without on_end
+  std::vector<int32_t> ended_;                         // numbers, to be retired
+  std::span<const StepPart> parts_;                    // of this step
+  bool hands_out_ = false;
   Batch batch_;
   EngineTotals totals_;
 };

@@ -1,6 +1,5 @@
 // Keys and values of all sequences, in pages of one tile (64 positions). The pool reserves
-// addresses for the largest context times the largest batch; physical memory is taken page by page
-// as sequences grow.
+// addresses for all its pages; physical memory is taken page by page as sequences grow.
 //
 // One page number stands for the same 64 positions in every layer, so a sequence has one page
 // table.
@@ -10,11 +9,12 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "coordinator/page_source.h"
 #include "kernels/backend.h"
 
 namespace colibri {
 
-class KvCache {
+class KvCache final : public PageSource {
  public:
   // num_pages is the most that all sequences together may hold. The pages lie where the backend
   // computes.
@@ -25,12 +25,12 @@ class KvCache {
   void* pool(int layer);
 
   // A zeroed page. Fails with kEnvironment when all are in use (num_pages and what to do named).
-  int32_t take_page();
-  void give_back(std::vector<int32_t>& pages);
+  int32_t take_page() override;
+  void give_back(std::vector<int32_t>& pages) override;
   // The page table of nobody: where a step's padding writes. One page that take_page() never gives.
   const int32_t* scratch_table() const { return &num_pages_; }
   int32_t num_pages() const { return num_pages_; }
-  int32_t num_free_pages() const { return static_cast<int32_t>(free_.size()); }
+  int32_t num_free_pages() const override { return static_cast<int32_t>(free_.size()); }
 
  private:
   Backend backend_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "coordinator/sampler.h"
@@ -31,6 +32,9 @@ using OnToken = std::function<bool(int32_t id)>;
 // Called with the logits [V] of each scored position, in order of position.
 using OnLogits = std::function<void(std::span<const float> logits)>;
 
+// Called once, after everything else and when the request's memory is given back.
+using OnEnd = std::function<void(FinishReason reason)>;
+
 struct Request {
   std::vector<int32_t> prompt_ids;  // at least one
   int64_t max_tokens = 0;           // at most this many new ones; 0: score only
@@ -38,7 +42,9 @@ struct Request {
   std::vector<int32_t> stop_ids;  // end the sequence; on_token sees it as the last
   bool score_prompt = false;      // on_logits also sees prompt positions
   OnToken on_token;
-  OnLogits on_logits;  // may be empty
+  OnLogits on_logits;      // may be empty
+  OnEnd on_end;            // may be empty; with it the engine keeps nothing of an ended request
+  std::string cache_salt;  // what it computes is reused only by requests of the same salt
 };
 
 }  // namespace colibri
