@@ -1,5 +1,5 @@
-// The tiny model of tests/support on one rank, ready to run steps: V = 10, four pages of 64
-// positions.
+// The tiny model of tests/support on one rank, ready to run steps: V = 10, pages of 64 positions,
+// four unless told otherwise.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 namespace colibri {
 
 struct ForwardRig {
-  explicit ForwardRig(int64_t max_tokens, RouteObserver* observer = nullptr)
+  explicit ForwardRig(int64_t max_tokens, RouteObserver* observer = nullptr, int32_t num_pages = 4)
       : placement(rig.shape(), 1, {{{0, 1, 2}}, {{0, 1, 2}}}),
         shard(rig.load(placement, 0, 2 * max_tokens)),
         weights(load_coordinator_weights(rig.checkpoint(), WeightFormats{}, rig.backend(),
                                          [](uint64_t) {})),
-        cache(kv_layout_of(rig.config().attention, DType::kF32), rig.config().num_layers, 4,
+        cache(kv_layout_of(rig.config().attention, DType::kF32), rig.config().num_layers, num_pages,
               rig.backend()),
         exchange(make_exchange({.local = shard.get(),
                                 .device = rig.backend().device,
