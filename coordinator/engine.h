@@ -53,7 +53,8 @@ class Engine {
  public:
   // `forward` and `cache` outlive it. cache holds at least max_context positions; with less than
   // max_batch * max_context, sequences wait for pages and may be preempted: they lose their pages,
-  // wait, and are computed again, which no result shows.
+  // wait, and are computed again, which no result shows. A step has at most max_batch tables of
+  // max_context positions, which may share pages: ForwardContext::max_table_entries covers them.
   Engine(Forward& forward, KvCache& cache, int64_t vocab_size, const EngineOptions& options);
   ~Engine();  // calls no callback
   Engine(const Engine&) = delete;

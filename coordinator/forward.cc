@@ -35,7 +35,8 @@ Forward::Forward(const ForwardContext& context, const MoeLayerParts& experts)
       logits_(*context.device, 0) {
   if (context.device->place() == Place::kHost) return;
   const int64_t captured = moe_.path().max_captured_tokens();
-  inputs_.reserve(context.max_tokens, context.cache->num_pages() + captured);
+  const int64_t entries = std::max<int64_t>(context.max_table_entries, context.cache->num_pages());
+  inputs_.reserve(context.max_tokens, entries + captured);
   reserve_logit_rows(std::max(captured, context.max_logit_rows));
   picker_.reserve_on_host(context.max_logit_rows);
 }

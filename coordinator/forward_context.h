@@ -26,9 +26,12 @@ struct ForwardContext {
   DType activations = DType::kF32;  // as Backend's
   int64_t max_tokens = 0;           // largest T of a step
   int64_t max_logit_rows = 0;       // of a step; 0: memory for more is taken as it is needed
-  Linear* linear = nullptr;         // Forward's own
-  StepInputs* inputs = nullptr;     // Forward's own
-  StageTimes* stages = nullptr;     // Forward's own
+  // Page table entries of a step, over all its sequences; shared pages count for each. 0: as many
+  // as the cache has pages.
+  int64_t max_table_entries = 0;
+  Linear* linear = nullptr;      // Forward's own
+  StepInputs* inputs = nullptr;  // Forward's own
+  StageTimes* stages = nullptr;  // Forward's own
 };
 
 // Memory for `count` floats where the operations read and write.

@@ -17,8 +17,8 @@ using Parts = std::vector<std::pair<int, int64_t>>;  // number of the sequence, 
 // A scheduler and requests that are numbers of tokens. Pages are of 64 positions.
 class Desk {
  public:
-  Desk(int32_t num_pages, const SchedulerLimits& limits)
-      : source_(num_pages), pages_(source_), scheduler_(pages_, limits) {}
+  Desk(int32_t num_pages, const SchedulerLimits& limits, std::optional<uint64_t> prefix_salt = {})
+      : source_(num_pages), pages_(source_, prefix_salt), scheduler_(pages_, limits) {}
 
   // Of the next number.
   void add(int64_t num_prompt) {
@@ -50,6 +50,7 @@ class Desk {
   Sequence& at(int number) { return *sequences_.at(static_cast<size_t>(number)); }
   int32_t num_free() const { return source_.num_free_pages(); }
   const Scheduler& scheduler() const { return scheduler_; }
+  const PrefixStats& prefix_stats() const { return pages_.prefix_stats(); }
 
  private:
   PageCounter source_;
@@ -123,9 +124,9 @@ TEST(SchedulerTest, PromptWaitsUntilItsPagesAreThere) {
 }
 
 TEST(SchedulerTest, PagesThatARunningPromptWillTakeAreSpokenFor) {
-  Desk desk(3, limits(64, 64, 4));
+  Desk desk(3, limits(70, 64, 4));
   desk.add(128);
-  desk.add(65);
+  desk.add(65);                              // two pages are free still
   EXPECT_EQ(desk.step(), (Parts{{0, 64}}));  // holds one page, will hold two
   EXPECT_EQ(desk.step(), (Parts{{0, 64}}));
   EXPECT_EQ(desk.num_free(), 1);
@@ -166,25 +167,38 @@ TEST(SchedulerTest, YoungestGoesWhenPagesRunOutAndComesBackFirst) {
   EXPECT_EQ(desk.step(), (Parts{{1, 11}, {2, 1}}));
 }
 
-TEST(SchedulerTest, StepThatPreemptsAdmitsNone) {
-  Desk desk(2, limits(1000, 1000, 2));
+TEST(SchedulerTest, StatisticsDoNotCountATextAgainThatWasPreempted) {
+  Desk desk(2, limits(1000, 1000, 2), 1);
   desk.add(64);
-  desk.add(64);
-  desk.add(1);
+  desk.add(10);
   desk.step();
-  EXPECT_EQ(desk.plan(), (Parts{{0, 1}}));  // one page more, one comes back
-  EXPECT_EQ(desk.scheduler().num_waiting(), 2);
+  desk.step();
+  desk.remove(0);
+  EXPECT_EQ(desk.step(), (Parts{{1, 11}}));
+  EXPECT_EQ(desk.scheduler().num_preemptions(), 1);
+  EXPECT_EQ(desk.prefix_stats().num_queried_tokens, 74);
+  desk.remove(1);
+}
+
+TEST(SchedulerTest, StepThatPreemptsAdmitsNone) {
+  Desk desk(4, limits(1000, 1000, 3));
+  desk.add(64);
+  desk.add(192);
+  desk.add(1);
+  EXPECT_EQ(desk.step(), (Parts{{0, 64}, {1, 192}}));
+  EXPECT_EQ(desk.step(), (Parts{{0, 1}}));  // three pages come back and one is taken
+  EXPECT_EQ(desk.step(), (Parts{{0, 1}, {2, 1}}));
 }
 
 TEST(SchedulerTest, PartOfAPreemptedSequenceLeavesTheStep) {
-  Desk desk(3, limits(66, 64, 3));
-  desk.add(80);
-  desk.add(64);
-  EXPECT_EQ(desk.step(), (Parts{{0, 64}, {1, 2}}));
-  EXPECT_EQ(desk.step(), (Parts{{0, 16}, {1, 50}}));
-  desk.at(0).ids.resize(200, 1);  // a prompt again: it wants two more pages than it has
-  EXPECT_EQ(desk.step(), (Parts{{0, 64}}));
-  EXPECT_EQ(desk.scheduler().num_waiting(), 1);
+  Desk desk(3, limits(64, 40, 3));
+  desk.add(30);
+  desk.add(10);
+  desk.add(10);
+  EXPECT_EQ(desk.step(), (Parts{{0, 30}, {1, 10}, {2, 10}}));
+  desk.at(0).ids.resize(100, 1);  // prompts again, of which the first takes a second page
+  desk.at(1).ids.resize(50, 1);
+  EXPECT_EQ(desk.step(), (Parts{{0, 40}, {1, 24}}));  // 2 was to decode; its token is 1's
 }
 
 TEST(SchedulerTest, OneAloneWithoutRoomIsAnError) {
