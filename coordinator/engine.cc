@@ -208,7 +208,7 @@ void Engine::retire_ended() {
   if (hands_out_) return;
   while (!ended_.empty()) {
     const int32_t number = ended_.front();
-    ended_.erase(ended_.begin());
+    ended_.pop_front();
     const std::unique_ptr<Live> live = std::move(live_.extract(number).mapped());
     scheduler_.remove(live->sequence);
     if (live->request.on_end) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,7 +112,7 @@ class Engine {
   int32_t num_added_ = 0;
   std::map<int32_t, std::unique_ptr<Live>> live_;      // by number
   std::unordered_map<int32_t, FinishReason> reasons_;  // of ended requests without on_end
-  std::vector<int32_t> ended_;                         // numbers, to be retired
+  std::deque<int32_t> ended_;                          // numbers, to be retired
   std::span<const StepPart> parts_;                    // of this step
   bool hands_out_ = false;
   Batch batch_;
