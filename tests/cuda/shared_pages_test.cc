@@ -71,33 +71,31 @@ Logits alone_on_the_cpu(const CommonOptions& options, int count) {
 }
 
 TEST(SharedPagesTest, RequestsThatShareAndLosePagesHaveTheCpusBits) {
-  for (const std::string model : {"qwen2_moe_shared", "deepseek_v3_groups"}) {
-    const CommonOptions options = options_of(model);
-    const Logits want = alone_on_the_cpu(options, 4);
-    LocalDeviceFabric fabric(1);
-    SessionHooks hooks;
-    hooks.make_device = [](ThreadPool&) { return make_cuda_device(0); };
-    hooks.make_ops = [](Isa) { return make_cuda_ops(); };
-    hooks.make_link = [&](RankContext&, Device& device) { return fabric.link(0, device); };
-    hooks.fixed_capacity = {.max_tokens = 16};
-    Logits got;
-    serve(options, hooks, [&](Serving& serving) {
-      std::vector<int32_t> taken;  // three are left: request 0 alone needs them in the end
-      for (int i = 0; i < 3; ++i) taken.push_back(serving.cache.take_page());
-      Engine engine(serving.forward, serving.cache, 96,
-                    {.limits = {.max_tokens = 64, .chunk = 40},
-                     .max_context = kContext,
-                     .max_batch = 2,
-                     .prefix_salt = 1});
-      for (int own = 0; own < 4; ++own) engine.add(request_of(own, got));
-      while (engine.step()) {
-      }
-      EXPECT_GT(engine.state().num_preemptions, 0);
-      EXPECT_GT(engine.state().prefixes.num_hit_tokens, 0);
-      serving.cache.give_back(taken);
-    });
-    EXPECT_EQ(got, want) << model;
-  }
+  const CommonOptions options = options_of("qwen2_moe_shared");
+  const Logits want = alone_on_the_cpu(options, 4);
+  LocalDeviceFabric fabric(1);
+  SessionHooks hooks;
+  hooks.make_device = [](ThreadPool&) { return make_cuda_device(0); };
+  hooks.make_ops = [](Isa) { return make_cuda_ops(); };
+  hooks.make_link = [&](RankContext&, Device& device) { return fabric.link(0, device); };
+  hooks.fixed_capacity = {.max_tokens = 16};
+  Logits got;
+  serve(options, hooks, [&](Serving& serving) {
+    std::vector<int32_t> taken;  // three are left: request 0 alone needs them in the end
+    for (int i = 0; i < 3; ++i) taken.push_back(serving.cache.take_page());
+    Engine engine(serving.forward, serving.cache, 96,
+                  {.limits = {.max_tokens = 64, .chunk = 40},
+                   .max_context = kContext,
+                   .max_batch = 2,
+                   .prefix_salt = 1});
+    for (int own = 0; own < 4; ++own) engine.add(request_of(own, got));
+    while (engine.step()) {
+    }
+    EXPECT_GT(engine.state().num_preemptions, 0);
+    EXPECT_GT(engine.state().prefixes.num_hit_tokens, 0);
+    serving.cache.give_back(taken);
+  });
+  EXPECT_EQ(got, want);
 }
 
 }  // namespace
