@@ -3,7 +3,9 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <utility>
 
+#include "base/error.h"
 #include "coordinator/engine.h"
 #include "tests/coordinator/forward_rig.h"
 
@@ -57,9 +59,18 @@ struct Text {
   }
 };
 
+// Breaks a step off in its last layer when it is told to.
+struct StepBreaker : RouteObserver {
+  void on_routes(int layer, const Batch&, std::span<const int32_t>,
+                 std::span<const float>) override {
+    if (layer == 1 && std::exchange(breaks_next, false)) fail(ErrorKind::kRankLost, "broken off");
+  }
+  bool breaks_next = false;
+};
+
 class ContinuousBatchingTest : public testing::Test {
  protected:
-  ContinuousBatchingTest() : rig_(kStepTokens, nullptr, kPages) {}
+  ContinuousBatchingTest() : rig_(kStepTokens, &breaker_, kPages) {}
 
   EngineOptions options(int max_batch, bool reuses) const {
     EngineOptions made;
@@ -88,6 +99,7 @@ class ContinuousBatchingTest : public testing::Test {
     return got;
   }
 
+  StepBreaker breaker_;
   ForwardRig rig_;
 };
 
@@ -264,6 +276,27 @@ TEST_F(ContinuousBatchingTest, CallbacksMayCancelAndAdd) {
   EXPECT_TRUE(second.ids.empty());  // cancelled before its token of the same step
   EXPECT_EQ(third.ids.size(), 2u);
   EXPECT_EQ(rig_.cache.num_free_pages(), kPages);
+}
+
+TEST_F(ContinuousBatchingTest, StepThatBrokeOffRunsAgainWithTheSameBits) {
+  const std::vector<Text> texts = random_texts(6);
+  const auto e = engine(options(4, true));
+  std::vector<Got> got(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) e->add(texts[i].request(got[i]));
+  int num_tries = 0;
+  for (bool is_busy = true; is_busy;) {
+    breaker_.breaks_next = ++num_tries % 3 == 0;
+    try {
+      is_busy = e->step();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRankLost);
+    }
+  }
+  breaker_.breaks_next = false;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(got[i].logits, alone(texts[i]).logits);
+    EXPECT_EQ(got[i].reason, FinishReason::kLength);
+  }
 }
 
 TEST_F(ContinuousBatchingTest, PagesAreFlatAfterThousandsOfRequests) {
