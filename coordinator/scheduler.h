@@ -10,7 +10,8 @@
 // * While a sequence waits for its first admission, at most max_overtakes that arrived after it are
 //   admitted for the first time.
 // * A step takes at most step.max_tokens tokens: all that decode (one token to run) before any of a
-//   prompt, and of one prompt at most step.chunk.
+//   prompt, and of one prompt at most step.chunk. With max_running above step.max_tokens, those
+//   that arrived last wait for tokens until others end.
 // * A step in which a sequence is preempted admits none.
 #pragma once
 
