@@ -27,6 +27,7 @@ struct Got {
 };
 
 bool begins_with(const std::vector<float>& whole, const std::vector<float>& part) {
+  if (part.empty()) return true;
   return part.size() <= whole.size() &&
          std::memcmp(whole.data(), part.data(), part.size() * sizeof(float)) == 0;
 }
