@@ -138,7 +138,9 @@ std::optional<LogitRow> Engine::wanted_of(const Live& live, int64_t position) co
   LogitRow row{.token = static_cast<int32_t>(batch_.ids.size()),
                .is_shown = request.on_logits && (is_picked || is_scored)};
   if (is_picked) {
-    row.pick = token_draw(request.sampling, {.position = live.sequence.ids.size()}, vocab_size_);
+    row.pick = token_draw(request.sampling,
+                          {.choice_idx = request.choice_idx, .position = live.sequence.ids.size()},
+                          vocab_size_);
   }
   return row.is_shown || is_picked ? std::optional(row) : std::nullopt;
 }

@@ -39,6 +39,7 @@ struct Request {
   std::vector<int32_t> prompt_ids;  // at least one
   int64_t max_tokens = 0;           // at most this many new ones; 0: score only
   SamplingParams sampling;
+  uint64_t choice_idx = 0;        // tells apart several samples of one prompt
   std::vector<int32_t> stop_ids;  // end the sequence; on_token sees it as the last
   bool score_prompt = false;      // on_logits also sees prompt positions
   OnToken on_token;

@@ -67,6 +67,11 @@ void check_generate(const GenerateOptions& o) {
   }
 }
 
+void check_serve(const ServeOptions& o) {
+  check_range("--port", o.port, 0, 65535);
+  check_range("--max-waiting", o.max_waiting, 0, 1 << 20);
+}
+
 void check_model(const CommonOptions& o) {
   if (!o.model.empty() && !o.shape.empty()) {
     fail(ErrorKind::kInput, "--model and --shape are given, want one of them");
@@ -134,6 +139,9 @@ void check_config(const RunConfig& config) {
   switch (config.verb) {
     case Verb::kGenerate:
       check_generate(config.generate);
+      return check_model(config.common);
+    case Verb::kServe:
+      check_serve(config.serve);
       return check_model(config.common);
     case Verb::kScore:
       check_score(config.score);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "launch/answer.h"
+#include "coordinator/answer.h"
 #include "launch/model_session.h"
 #include "launch/npy_writer.h"
 #include "launch/process_clock.h"

@@ -21,6 +21,7 @@
 #include "launch/ranks.h"
 #include "launch/run_config.h"
 #include "launch/score.h"
+#include "launch/serve.h"
 #include "transport/rendezvous.h"
 
 namespace colibri {
@@ -52,6 +53,9 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kGenerate:
       return run_ranks(
           config, [&](RankContext& context) { return generate(config, context); }, on_code);
+    case Verb::kServe:
+      return run_ranks(
+          config, [&](RankContext& context) { return serve(config, context); }, on_code);
     case Verb::kScore:
       return run_ranks(
           config, [&](RankContext& context) { return score(config, context); }, on_code);

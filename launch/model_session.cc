@@ -1,6 +1,8 @@
 #include "launch/model_session.h"
 
 #include <algorithm>
+#include <optional>
+#include <random>
 
 #include "base/error.h"
 #include "coordinator/device_path.h"
@@ -262,7 +264,10 @@ void ModelSession::make_engine(Coordinator& c) const {
       EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
                     .max_context = max_context(),
                     .max_batch = num_sequences(),
-                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000});
+                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
+                    .prefix_salt = needs_.shares_prefixes
+                                       ? std::optional<uint64_t>(std::random_device()())
+                                       : std::nullopt});
 }
 
 int ModelSession::run(const Serve& serve) {

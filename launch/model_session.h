@@ -31,6 +31,8 @@ struct SessionNeeds {
   int64_t max_context = 0;
   int num_sequences = 1;
   bool scores_prompts = false;  // logits of every token of a step, not of each sequence's last
+  bool shares_prefixes =
+      false;  // prompts that begin like an earlier text reuse its keys and values
 };
 
 // What a coordinator works with, inside ModelSession::run.

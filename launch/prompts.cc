@@ -105,8 +105,25 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
 
 }  // namespace
 
-PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpoint) {
+PromptSet read_answer_defaults(const GenerateOptions& options, const Checkpoint& checkpoint) {
   PromptSet set;
+  GenerationDefaults defaults;
+  if (const auto text = checkpoint.text("generation_config.json")) {
+    defaults =
+        parse_generation_defaults(*text, (checkpoint.path() / "generation_config.json").string());
+  }
+  set.sampling = choose_sampling(options, defaults);
+  for (const std::string& setting : defaults.not_applied) {
+    set.warnings.push_back("generation_config.json asks for " + setting + ", which is not applied");
+  }
+  if (!options.ignore_eos) {
+    set.eos_ids = defaults.eos_ids.empty() ? checkpoint.config().eos_ids : defaults.eos_ids;
+  }
+  return set;
+}
+
+PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpoint) {
+  PromptSet set = read_answer_defaults(options, checkpoint);
   set.tokenizer = read_tokenizer(options, checkpoint);
   const Encode encode = [&](const std::string& text) {
     if (!set.tokenizer) set.tokenizer = load_tokenizer(checkpoint);  // fails: there is none
@@ -124,18 +141,6 @@ PromptSet read_prompts(const GenerateOptions& options, const Checkpoint& checkpo
   for (const auto& ids : set.ids) {
     if (ids.empty()) fail(ErrorKind::kInput, "the prompt is empty, want at least one token");
     check_ids(ids, checkpoint.config().vocab_size);
-  }
-  GenerationDefaults defaults;
-  if (const auto text = checkpoint.text("generation_config.json")) {
-    defaults =
-        parse_generation_defaults(*text, (checkpoint.path() / "generation_config.json").string());
-  }
-  set.sampling = choose_sampling(options, defaults);
-  for (const std::string& setting : defaults.not_applied) {
-    set.warnings.push_back("generation_config.json asks for " + setting + ", which is not applied");
-  }
-  if (!options.ignore_eos) {
-    set.eos_ids = defaults.eos_ids.empty() ? checkpoint.config().eos_ids : defaults.eos_ids;
   }
   return set;
 }

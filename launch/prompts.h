@@ -22,6 +22,10 @@ struct PromptSet {
   std::vector<std::string> warnings;  // what generation_config.json asks for and is not applied
 };
 
+// What a model's own files say of its answers: reads generation_config.json, with `options` where
+// it gives something. ids and tokenizer stay empty. Errors: as read_prompts.
+PromptSet read_answer_defaults(const GenerateOptions& options, const Checkpoint& checkpoint);
+
 // Reads prompts, tokenizer and sampling defaults. Errors: kInput for unreadable or empty prompts,
 // ids outside [0, V), a tokenizer whose ids do not fit the model's vocabulary, sampling parameters
 // out of range.

@@ -93,11 +93,19 @@ struct ScoreOptions {
   std::string requests_file;  // JSON lines {"document": ..., "continuations": [...]}
 };
 
+struct ServeOptions {
+  std::string host = "127.0.0.1";
+  int port = 8000;  // 0: one that is free
+  std::string api_key;
+  std::string served_model_name;  // empty: the last part of the model's path
+  int max_waiting = 256;          // requests that wait; more are refused
+};
+
 struct DoctorOptions {
   bool ping_only = false;  // what the two ranks that doctor starts run
 };
 
-enum class Verb { kGenerate, kScore, kBench, kConvert, kInspect, kDoctor };
+enum class Verb { kGenerate, kServe, kScore, kBench, kConvert, kInspect, kDoctor };
 
 struct RunConfig {
   Verb verb = Verb::kGenerate;
@@ -106,6 +114,7 @@ struct RunConfig {
   std::string command;        // as it was given, for records
   CommonOptions common;
   GenerateOptions generate;
+  ServeOptions serve;
   ScoreOptions score;
   BenchOptions bench;
   ConvertOptions convert;

@@ -87,6 +87,16 @@ void add_generate(CLI::App& app, RunConfig& config) {
   app.add_flag("--score-prompt", o.score_prompt, "Logits of the prompt's positions too");
 }
 
+void add_serve(CLI::App& app, RunConfig& config) {
+  ServeOptions& o = config.serve;
+  add_run_options(app, config.common);
+  add(app, "--host", o.host, "Address to listen on; 0.0.0.0 for all");
+  add(app, "--port", o.port, "Port to listen on (0: one that is free)");
+  add(app, "--api-key", o.api_key, "Key that clients must give; /health needs none");
+  add(app, "--served-model-name", o.served_model_name, "Instead of the last part of --model");
+  add(app, "--max-waiting", o.max_waiting, "Requests that wait; more are refused");
+}
+
 void add_inspect(CLI::App& app, RunConfig& config) {
   add_model_options(app, config.common);
   add(app, "--placement", config.common.placement, "Placement to show with --for-ranks");
@@ -163,6 +173,7 @@ void add_verbs(CLI::App& app, VerbConfigs& configs) {
                       "Print the configuration as TOML instead of running it");
   };
   verb("generate", "Write text that goes on from a prompt", add_generate);
+  verb("serve", "Answer OpenAI's API over HTTP", add_serve);
   verb("score", "Probabilities of given continuations of a document", add_score);
   verb("bench", "Measure tokens/s and where the time goes", add_bench);
   verb("convert", "Write a checkpoint as one .colibri file", add_convert);

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/coordinator/http_client.h"
+#include "tests/support/http_client.h"
 #include "tests/support/expect_error.h"
 
 namespace colibri {

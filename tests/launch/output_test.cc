@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launch/answer.h"
+#include "coordinator/answer.h"
 #include "launch/npy_writer.h"
 #include "launch/session_setup.h"
 #include "launch/summary.h"

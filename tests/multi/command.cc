@@ -91,6 +91,7 @@ Command::~Command() {
 void Command::signal(int number) const { ::kill(pid_, number); }
 
 std::string Command::out_so_far() const { return contents(out_path_); }
+std::string Command::err_so_far() const { return contents(err_path_); }
 
 CommandResult Command::wait(double limit_s) {
   CommandResult result;

@@ -28,6 +28,7 @@ class Command {
   pid_t pid() const { return pid_; }
   void signal(int number) const;
   std::string out_so_far() const;
+  std::string err_so_far() const;
   // Waits; after `limit_s` kills it and returns exit code -1.
   CommandResult wait(double limit_s);
 

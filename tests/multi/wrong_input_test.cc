@@ -149,7 +149,7 @@ TEST(WrongInputTest, NoPromptAndTwoPrompts) {
 
 TEST(WrongInputTest, UnknownOptionAndVerbToCome) {
   expect_refused_everywhere({generate(kDemo, {"--prompt", "x", "--no-such"}), 2, {"--no-such"}});
-  expect_refused_everywhere({{"serve", "--model", kDemo}, 3, {"serve"}});
+  expect_refused_everywhere({{"plan", "--model", kDemo}, 3, {"plan"}});
 }
 
 TEST(WrongInputTest, PlacementFileOfAnotherModel) {

@@ -1,4 +1,4 @@
-#include "launch/answer.h"
+#include "coordinator/answer.h"
 
 #include <utility>
 

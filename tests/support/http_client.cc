@@ -1,4 +1,4 @@
-#include "tests/coordinator/http_client.h"
+#include "tests/support/http_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -46,11 +46,24 @@ std::string HttpClient::read_until(const std::string& end) {
       left_.erase(0, text.size());
       return text;
     }
-    char buffer[65536];
-    const ssize_t now = recv(socket_, buffer, sizeof buffer, 0);
-    if (now <= 0) return std::exchange(left_, "");
-    left_.append(buffer, static_cast<size_t>(now));
+    if (!read_more()) return std::exchange(left_, "");
   }
+}
+
+bool HttpClient::read_more() {
+  char buffer[65536];
+  const ssize_t now = recv(socket_, buffer, sizeof buffer, 0);
+  if (now <= 0) return false;
+  left_.append(buffer, static_cast<size_t>(now));
+  return true;
+}
+
+std::string HttpClient::read_bytes(size_t count) {
+  while (left_.size() < count && read_more()) {
+  }
+  std::string bytes = left_.substr(0, count);
+  left_.erase(0, bytes.size());
+  return bytes;
 }
 
 std::string http_get(const std::string& path) {

@@ -16,11 +16,15 @@ class HttpClient {
   void send(const std::string& bytes);
   // What comes until `end` was seen, the connection ends, or five seconds pass.
   std::string read_until(const std::string& end);
+  // The next `count` bytes, or fewer as above.
+  std::string read_bytes(size_t count);
   // What comes until the connection ends.
   std::string read_all() { return read_until(""); }
   void close();
 
  private:
+  bool read_more();
+
   int socket_ = -1;
   std::string left_;  // read, after the last `end`
 };

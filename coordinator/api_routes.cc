@@ -1,0 +1,185 @@
+#include "coordinator/api_routes.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace colibri {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Endpoint {
+  const char* method;
+  const char* path;
+  ApiRoute route;
+};
+constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
+                                   {"GET", "/version", ApiRoute::kVersion},
+                                   {"GET", "/v1/models", ApiRoute::kModels},
+                                   {"POST", "/tokenize", ApiRoute::kTokenize},
+                                   {"POST", "/detokenize", ApiRoute::kDetokenize},
+                                   {"POST", "/v1/completions", ApiRoute::kCompletions}};
+
+// Takes as long whatever differs.
+bool is_same_key(const std::string& given, const std::string& key) {
+  unsigned char differs = given.size() == key.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size() && !key.empty(); ++i) {
+    differs = static_cast<unsigned char>(differs | (given[i] ^ key[i % key.size()]));
+  }
+  return differs == 0;
+}
+
+void check_key(const HttpRequest& request, const std::string& key) {
+  const auto given = request.headers.find("authorization");
+  const std::string scheme = "Bearer ";
+  if (given != request.headers.end() && given->second.rfind(scheme, 0) == 0 &&
+      is_same_key(given->second.substr(scheme.size()), key)) {
+    return;
+  }
+  throw ApiError(401, "", "this server wants an API key: Authorization: Bearer KEY");
+}
+
+Json object_of(std::string_view body) {
+  Json object = Json::parse(body, nullptr, false);
+  if (!object.is_object()) throw ApiError(400, "", "the body is no JSON object");
+  return object;
+}
+
+std::string dumped(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string random_hex() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string text;
+  for (int i = 0; i < 4; ++i) {
+    for (uint32_t bits = random(), j = 0; j < 8; ++j, bits >>= 4) text += kDigits[bits & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+ApiRoute find_route(const HttpRequest& request, const std::string& api_key) {
+  const bool needs_key = !api_key.empty() && request.path != "/health";
+  if (needs_key) check_key(request, api_key);
+  const char* wanted = nullptr;
+  for (const Endpoint& endpoint : kEndpoints) {
+    if (request.path != endpoint.path) continue;
+    const bool is_head = request.method == "HEAD" && std::string_view(endpoint.method) == "GET";
+    if (request.method == endpoint.method || is_head) return endpoint.route;
+    wanted = endpoint.method;
+  }
+  if (wanted == nullptr) throw ApiError(404, "", "there is no " + request.path + " here");
+  throw ApiError(405, "", request.path + " wants " + wanted + ", not " + request.method);
+}
+
+void send_json(HttpReply& reply, std::string body) {
+  reply.send(200, {{"Content-Type", "application/json"}}, std::move(body));
+}
+
+void send_error(HttpReply& reply, int status, const std::string& param,
+                const std::string& message) {
+  reply.send(status, {{"Content-Type", "application/json"}},
+             api_error_body(status, param, message));
+}
+
+std::string version_body(const std::string& version) { return dumped({{"version", version}}); }
+
+std::string models_body(const std::string& model, int64_t max_context) {
+  const Json one = {{"id", model},
+                    {"object", "model"},
+                    {"created", now_s()},
+                    {"owned_by", "colibri"},
+                    {"max_model_len", max_context}};
+  return dumped({{"object", "list"}, {"data", Json::array({one})}});
+}
+
+std::string tokenize_body(std::string_view body, const Tokenizer& tokenizer, int64_t max_context) {
+  const Json object = object_of(body);
+  const auto prompt = object.find("prompt");
+  if (prompt == object.end() || !prompt->is_string()) {
+    throw ApiError(400, "prompt", "'prompt' is missing or no string");
+  }
+  const auto special = object.find("add_special_tokens");
+  if (special != object.end() && !special->is_boolean()) {
+    throw ApiError(400, "add_special_tokens", "'add_special_tokens' is no boolean");
+  }
+  const bool adds = special == object.end() || special->get<bool>();
+  const auto ids = tokenizer.encode(prompt->get_ref<const std::string&>(), adds);
+  return dumped({{"count", ids.size()}, {"max_model_len", max_context}, {"tokens", ids}});
+}
+
+std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer) {
+  const Json object = object_of(body);
+  const auto tokens = object.find("tokens");
+  std::vector<int32_t> ids;
+  const bool is_list = tokens != object.end() && tokens->is_array();
+  for (const Json& id : is_list ? *tokens : Json::array()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) {
+      throw ApiError(400, "tokens", "'tokens' has what is no token id");
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  if (!is_list) throw ApiError(400, "tokens", "'tokens' is missing or no list");
+  return dumped({{"prompt", tokenizer.decode(ids, false)}});
+}
+
+ApiIdentity new_identity(const std::string& model, bool is_chat) {
+  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_hex(),
+          .created = now_s(),
+          .model = model,
+          .is_chat = is_chat};
+}
+
+std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    ids = tokenizer.encode(*text);
+  } else {
+    ids = std::get<std::vector<int32_t>>(prompt);
+  }
+  if (ids.empty()) throw ApiError(400, "prompt", "'prompt' is empty, want at least one token");
+  return ids;
+}
+
+void check_prompt_ids(const std::vector<int32_t>& ids, int64_t vocab_size, int64_t max_context) {
+  for (const int32_t id : ids) {
+    if (id < vocab_size) continue;
+    throw ApiError(
+        400, "prompt",
+        "'prompt' has the id " + std::to_string(id) + ", want below " + std::to_string(vocab_size));
+  }
+  if (static_cast<int64_t>(ids.size()) < max_context) return;
+  throw ApiError(400, "prompt",
+                 "'prompt' is " + std::to_string(ids.size()) + " tokens, want at most " +
+                     std::to_string(max_context - 1));
+}
+
+void refuse_what_is_not_built(const ApiRequest& request, const std::string& model) {
+  const auto refuse = [](bool is_asked, const char* field) {
+    if (is_asked) throw ApiError(400, field, std::string("'") + field + "' is not built yet");
+  };
+  if (!request.model.empty() && request.model != model) {
+    throw ApiError(404, "model",
+                   "there is no model '" + request.model + "' here, but '" + model + "'");
+  }
+  refuse(request.echo, "echo");
+  refuse(request.top_logprobs.has_value(), "logprobs");
+  refuse(request.min_tokens > 0, "min_tokens");
+  refuse(!request.sampling.logit_bias.empty(), "logit_bias");
+  refuse(request.sampling.presence_penalty != 0, "presence_penalty");
+  refuse(request.sampling.frequency_penalty != 0, "frequency_penalty");
+  refuse(request.sampling.repetition_penalty != 1, "repetition_penalty");
+  if (request.max_tokens == 0) throw ApiError(400, "max_tokens", "'max_tokens' is 0, want above 0");
+}
+
+}  // namespace colibri

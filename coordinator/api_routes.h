@@ -1,0 +1,41 @@
+// Which endpoint a request means, and the answers that need no engine.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/api_request.h"
+#include "coordinator/api_response.h"
+#include "coordinator/http_server.h"
+#include "model/tokenizer.h"
+
+namespace colibri {
+
+enum class ApiRoute { kHealth, kVersion, kModels, kTokenize, kDetokenize, kCompletions };
+
+// Errors: ApiError with 404, 405 (another method), or 401 where `api_key` is wanted and not given;
+// /health needs none.
+ApiRoute find_route(const HttpRequest& request, const std::string& api_key);
+
+void send_json(HttpReply& reply, std::string body);
+void send_error(HttpReply& reply, int status, const std::string& param, const std::string& message);
+
+std::string version_body(const std::string& version);
+std::string models_body(const std::string& model, int64_t max_context);
+// {"prompt": text, "add_special_tokens": true} -> {"count", "max_model_len", "tokens"}.
+std::string tokenize_body(std::string_view body, const Tokenizer& tokenizer, int64_t max_context);
+// {"tokens": [...]} -> {"prompt"}.
+std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer);
+
+// A new random id, and the time.
+ApiIdentity new_identity(const std::string& model, bool is_chat);
+// Ids as they are; a text is encoded, special tokens included. Errors: ApiError for an empty one.
+std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer);
+// Errors: ApiError for an id outside [0, vocab_size), and where there is no room for a token after
+// them.
+void check_prompt_ids(const std::vector<int32_t>& ids, int64_t vocab_size, int64_t max_context);
+// Errors: ApiError naming the field whose effect this version lacks, or another model.
+void refuse_what_is_not_built(const ApiRequest& request, const std::string& model);
+
+}  // namespace colibri

@@ -1,0 +1,229 @@
+#include "coordinator/api_service.h"
+
+#include <chrono>
+#include <random>
+
+#include "base/error.h"
+#include "coordinator/answer.h"
+#include "coordinator/api_routes.h"
+
+namespace colibri {
+
+// One answer of a request: a prompt's, or one of several of the same prompt.
+struct ApiService::Choice {
+  std::unique_ptr<Answer> answer;
+  int engine_number = -1;
+  FinishReason reason = FinishReason::kNone;
+};
+
+struct ApiService::Job {
+  ApiIdentity who;
+  ApiRequest asked;
+  SamplingParams sampling;
+  std::vector<std::vector<int32_t>> prompts;
+  std::shared_ptr<HttpReply> reply;
+  std::vector<Choice> choices;
+  size_t num_ended = 0;
+  bool is_gone = false;
+
+  int64_t num_prompt_tokens() const {
+    int64_t count = 0;
+    for (const auto& ids : prompts) count += static_cast<int64_t>(ids.size());
+    return count;
+  }
+  ApiUsage usage() const {
+    ApiUsage usage{.prompt_tokens = num_prompt_tokens()};
+    for (const Choice& choice : choices) {
+      usage.completion_tokens += static_cast<int64_t>(choice.answer->ids().size());
+    }
+    return usage;
+  }
+  void write(std::string piece) {
+    if (!piece.empty() && !reply->write(std::move(piece))) is_gone = true;
+  }
+  void on_text(int index, const std::string& text) {
+    if (asked.stream) write(api_piece_event(who, {.index = index, .text = text}));
+  }
+  void end(size_t index, FinishReason reason);
+  void finish();
+  void fail(int status, const std::string& message);
+};
+
+void ApiService::Job::end(size_t index, FinishReason reason) {
+  Choice& choice = choices[index];
+  choice.answer->finish();
+  choice.reason = reason;
+  ++num_ended;
+  if (asked.stream) write(api_reason_event(who, static_cast<int>(index), reason));
+  if (num_ended == choices.size()) finish();
+}
+
+void ApiService::Job::finish() {
+  if (is_gone) return;
+  if (asked.stream) {
+    if (asked.include_usage) write(api_usage_event(who, usage()));
+    write(kApiEndEvent);
+    return reply->end();
+  }
+  std::vector<ApiChoice> all;
+  for (const Choice& choice : choices) {
+    all.push_back({.index = static_cast<int>(all.size()),
+                   .text = choice.answer->text(),
+                   .reason = choice.reason});
+  }
+  reply->send(200, {{"Content-Type", "application/json"}}, api_answer(who, all, usage()));
+}
+
+void ApiService::Job::fail(int status, const std::string& message) {
+  if (is_gone || num_ended == choices.size()) return;
+  if (!asked.stream || choices.empty()) return send_error(*reply, status, "", message);
+  write(api_error_event(status, message));
+  reply->end();
+}
+
+ApiService::ApiService(ApiModel model, ApiOptions options)
+    : model_(std::move(model)), options_(std::move(options)) {}
+ApiService::~ApiService() = default;
+
+void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  try {
+    route(request, reply);
+  } catch (const ApiError& error) {
+    send_error(*reply, error.status(), error.param(), error.what());
+  } catch (const Error& error) {
+    const bool is_ours = error.kind() == ErrorKind::kInternal;
+    send_error(*reply, is_ours ? 500 : 400, "", error.what());
+  }
+}
+
+void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  const ApiRoute route = find_route(request, options_.api_key);
+  switch (route) {
+    case ApiRoute::kHealth:
+      if (is_open_) return send_json(*reply, R"({"status":"ok"})");
+      return send_error(*reply, 503, "", "no step can run: loading, or ending");
+    case ApiRoute::kVersion:
+      return send_json(*reply, version_body(model_.version));
+    case ApiRoute::kModels:
+      return send_json(*reply, models_body(model_.name, model_.max_context));
+    case ApiRoute::kTokenize:
+      return send_json(*reply, tokenize_body(request.body, *model_.tokenizer, model_.max_context));
+    case ApiRoute::kDetokenize:
+      return send_json(*reply, detokenize_body(request.body, *model_.tokenizer));
+    case ApiRoute::kCompletions:
+      return complete(request, reply);
+  }
+}
+
+void ApiService::complete(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+  auto job = std::make_shared<Job>();
+  job->asked = parse_completion_request(request.body);
+  refuse_what_is_not_built(job->asked, model_.name);
+  job->who = new_identity(model_.name, false);
+  job->sampling = sampling_of(job->asked.sampling, model_.sampling);
+  if (!job->asked.sampling.seed) job->sampling.seed = std::random_device()();
+  for (const ApiPrompt& prompt : job->asked.prompts) {
+    job->prompts.push_back(prompt_ids_of(prompt, *model_.tokenizer));
+    check_prompt_ids(job->prompts.back(), model_.vocab_size, model_.max_context);
+  }
+  job->reply = reply;
+  queue(std::move(job));
+}
+
+void ApiService::queue(std::shared_ptr<Job> job) {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_) throw ApiError(503, "", "no step can run: loading, or ending");
+  if (waiting_.size() >= static_cast<size_t>(options_.max_waiting)) {
+    throw ApiError(429, "",
+                   "there are already " + std::to_string(waiting_.size()) +
+                       " requests waiting; try again later");
+  }
+  waiting_.push_back(std::move(job));
+  came_.notify_one();
+}
+
+// ---- The engine's thread
+// --------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wait) {
+  std::unique_lock lock(mutex_);
+  // Not for long: `is_over` is asked in between.
+  if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50));
+  return std::exchange(waiting_, {});
+}
+
+void ApiService::run(Engine& engine, const std::function<bool()>& is_over) {
+  is_open_ = true;
+  try {
+    bool works = false;
+    for (;;) {
+      if (is_over()) is_open_ = false;
+      const auto jobs = take_jobs(!works && is_open_);
+      for (const auto& job : jobs) begin(engine, job);
+      cancel_gone(engine);
+      works = engine.step();
+      std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
+      if (!works && !is_open_ && jobs.empty()) return;
+    }
+  } catch (const std::exception& error) {
+    is_open_ = false;
+    end_all(503, error.what());
+    throw;
+  }
+}
+
+void ApiService::begin(Engine& engine, const std::shared_ptr<Job>& job) {
+  const auto n = static_cast<size_t>(job->asked.n);
+  job->choices.resize(job->prompts.size() * n);
+  if (job->asked.stream) {
+    job->reply->begin(200, {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}});
+  }
+  live_.push_back(job);
+  for (size_t i = 0; i < job->choices.size(); ++i) {
+    const int index = static_cast<int>(i);
+    job->choices[i].answer = std::make_unique<Answer>(
+        model_.tokenizer, job->asked.stop,
+        [job = job.get(), index](const std::string& text) { job->on_text(index, text); });
+  }
+  for (size_t i = 0; i < job->choices.size(); ++i) {
+    job->choices[i].engine_number = engine.add(request_of(job, i));
+  }
+}
+
+Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
+  const auto n = static_cast<size_t>(job->asked.n);
+  Request request;
+  request.prompt_ids = job->prompts[index / n];
+  request.choice_idx = index % n;
+  request.sampling = job->sampling;
+  const auto room = model_.max_context - static_cast<int64_t>(request.prompt_ids.size());
+  request.max_tokens = std::min(job->asked.max_tokens.value_or(16), room);
+  if (!job->asked.ignore_eos) request.stop_ids = model_.eos_ids;
+  const auto& more = job->asked.stop_token_ids;
+  request.stop_ids.insert(request.stop_ids.end(), more.begin(), more.end());
+  Job* const raw = job.get();
+  request.on_token = [raw, index](int32_t id) {
+    return raw->choices[index].answer->push(id) && !raw->is_gone;
+  };
+  request.on_end = [raw, index](FinishReason reason) { raw->end(index, reason); };
+  return request;
+}
+
+// A client that has gone is not worked for.
+void ApiService::cancel_gone(Engine& engine) {
+  for (const auto& job : live_) {
+    if (job->reply->is_gone()) job->is_gone = true;
+    if (!job->is_gone) continue;
+    for (const Choice& choice : job->choices) {
+      if (choice.reason == FinishReason::kNone) engine.cancel(choice.engine_number);
+    }
+  }
+}
+
+void ApiService::end_all(int status, const std::string& message) {
+  for (const auto& job : take_jobs(false)) job->fail(status, message);
+  for (const auto& job : live_) job->fail(status, message);
+  live_.clear();
+}
+
+}  // namespace colibri

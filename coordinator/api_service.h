@@ -1,0 +1,72 @@
+// Requests of OpenAI's API on their way through the engine: taken on the server's thread, run and
+// answered on the engine's.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coordinator/api_request.h"
+#include "coordinator/api_response.h"
+#include "coordinator/engine.h"
+#include "coordinator/http_server.h"
+#include "model/tokenizer.h"
+
+namespace colibri {
+
+struct ApiModel {
+  std::string name;
+  std::string version;  // of colibri
+  const Tokenizer* tokenizer = nullptr;
+  SamplingParams sampling;  // where a request says nothing
+  std::vector<int32_t> eos_ids;
+  int64_t vocab_size = 0;
+  int64_t max_context = 0;
+};
+
+struct ApiOptions {
+  std::string api_key;    // "": none is asked for
+  int max_waiting = 256;  // requests taken and not yet begun; more are refused with 429
+};
+
+class ApiService {
+ public:
+  // What the model points to outlives it.
+  ApiService(ApiModel model, ApiOptions options);
+  ~ApiService();
+
+  // On the server's thread: answers what needs no engine, queues the rest.
+  void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
+
+  // On the engine's thread: runs requests until `is_over` says so and all that were taken are
+  // answered. Errors of the engine end every request with 503 and are thrown on.
+  void run(Engine& engine, const std::function<bool()>& is_over);
+
+ private:
+  struct Job;
+  struct Choice;
+
+  void route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  void complete(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  void queue(std::shared_ptr<Job> job);
+  std::vector<std::shared_ptr<Job>> take_jobs(bool may_wait);
+  void begin(Engine& engine, const std::shared_ptr<Job>& job);
+  Request request_of(const std::shared_ptr<Job>& job, size_t choice_idx);
+  void cancel_gone(Engine& engine);
+  void end_all(int status, const std::string& message);
+
+  ApiModel model_;
+  ApiOptions options_;
+  std::atomic<bool> is_open_ = false;  // steps can run
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::vector<std::shared_ptr<Job>> waiting_;  // not yet begun
+  std::list<std::shared_ptr<Job>> live_;       // of the engine's thread
+};
+
+}  // namespace colibri

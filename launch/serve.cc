@@ -1,0 +1,75 @@
+#include "launch/serve.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "coordinator/api_service.h"
+#include "coordinator/http_server.h"
+#include "launch/model_session.h"
+#include "launch/model_text.h"
+#include "launch/prompts.h"
+#include "launch/rank_signals.h"
+#include "launch/session_setup.h"
+
+namespace colibri {
+namespace {
+
+constexpr int64_t kDrainTimeoutMs = 5000;  // for the last bytes of answers that are made
+
+// What requests are told of the model: its name, and what holds where they say nothing.
+ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
+                      const PromptSet& defaults) {
+  const std::string& given = config.serve.served_model_name;
+  const std::filesystem::path path =
+      std::filesystem::absolute(config.common.model).lexically_normal();
+  const std::string own = path.has_filename() ? path.filename() : path.parent_path().filename();
+  return {.name = given.empty() ? own : given,
+          .version = kVersion,
+          .tokenizer = defaults.tokenizer.get(),
+          .sampling = defaults.sampling,
+          .eos_ids = defaults.eos_ids,
+          .vocab_size = checkpoint.config().vocab_size,
+          .max_context = context_limit(config.common, checkpoint.config())};
+}
+
+int answer(const RunConfig& config, ApiService& service, Engine& engine, const std::string& name) {
+  HttpOptions options;
+  options.address = config.serve.host;
+  options.port = static_cast<uint16_t>(config.serve.port);
+  options.error_body = [](int status, const std::string& reason) {
+    return api_error_body(status, "", reason);
+  };
+  const auto server = make_http_server(options, [&](HttpRequest request, auto reply) {
+    service.handle(std::move(request), std::move(reply));
+  });
+  std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name.c_str(),
+               config.serve.host.c_str(), server->port());
+  service.run(engine, drain_requested);
+  server->stop(kDrainTimeoutMs);
+  return 0;
+}
+
+}  // namespace
+
+int serve(const RunConfig& config, RankContext& context) {
+  PromptSet defaults;
+  ApiModel model;
+  const auto prepare = [&](const Checkpoint& checkpoint) {
+    defaults = read_answer_defaults({}, checkpoint);
+    defaults.tokenizer = load_tokenizer(checkpoint);
+    model = api_model_of(config, checkpoint, defaults);
+    for (const std::string& warning : defaults.warnings) context.log->warn("{}", warning);
+    return SessionNeeds{
+        .max_context = model.max_context,
+        .num_sequences = config.common.max_batch > 0 ? config.common.max_batch : kDefaultMaxBatch,
+        .shares_prefixes = true};
+  };
+  return run_session(config.common, context, prepare, {}, [&](ModelSession&, Serving& serving) {
+    const std::string name = model.name;
+    ApiService service(std::move(model),
+                       {.api_key = config.serve.api_key, .max_waiting = config.serve.max_waiting});
+    return answer(config, service, serving.engine, name);
+  });
+}
+
+}  // namespace colibri

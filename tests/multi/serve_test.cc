@@ -1,0 +1,193 @@
+// The server as a process, asked over real sockets.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+
+#include "tests/multi/program.h"
+#include "tests/support/http_client.h"
+
+namespace colibri {
+namespace {
+
+using nlohmann::json;
+
+class ServeTest : public testing::Test {
+ protected:
+  void start(const Words& more = {}) {
+    const Words words = {kProgram, "serve", "--model",       kDemo,
+                         "--port", "0",     "--max-context", "256"};
+    run_ = std::make_unique<Command>(joined(words, more));
+    const std::string at = "127.0.0.1:";
+    wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
+    const std::string said = run_->err_so_far();
+    const size_t place = said.find(at);
+    ASSERT_NE(place, said.npos) << said;
+    port_ = static_cast<uint16_t>(std::stoi(said.substr(place + at.size())));
+  }
+
+  // Status line, and the body of an answer with a length.
+  struct Answer {
+    std::string status;
+    json body;
+  };
+  Answer ask(const std::string& request) {
+    HttpClient client(port_);
+    client.send(request);
+    const std::string head = client.read_until("\r\n\r\n");
+    const size_t length = head.find("Content-Length: ");
+    std::string body;
+    if (length != head.npos) {
+      const auto count = static_cast<size_t>(std::stoul(head.substr(length + 16)));
+      body = client.read_bytes(count);
+    }
+    return {head.substr(0, head.find("\r\n")), json::parse(body, nullptr, false)};
+  }
+  Answer complete(const json& request) { return ask(http_post("/v1/completions", request.dump())); }
+
+  std::string generated(const Words& more) {
+    return run_command(generate_demo(joined({"--prompt", "ROMEO:", "--max-tokens", "24"}, more)),
+                       60)
+        .out;
+  }
+
+  std::unique_ptr<Command> run_;
+  uint16_t port_ = 0;
+};
+
+const json kGreedy = {{"prompt", "ROMEO:"}, {"max_tokens", 24}, {"temperature", 0}};
+
+json with(json request, const json& more) {
+  request.update(more);
+  return request;
+}
+
+TEST_F(ServeTest, CompletionIsTheTextOfGenerate) {
+  start();
+  const Answer got = complete(kGreedy);
+  EXPECT_EQ(got.status, "HTTP/1.1 200 OK");
+  const json& choice = got.body["choices"][0];
+  EXPECT_EQ(choice["text"].get<std::string>() + "\n", generated({"--greedy"}));
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(got.body["usage"]["completion_tokens"], 24);
+  EXPECT_EQ(got.body["usage"]["prompt_tokens"], 5);
+  EXPECT_EQ(got.body["model"], "demo");
+}
+
+TEST_F(ServeTest, StreamHasTheSameTextInPieces) {
+  start();
+  const std::string whole = complete(kGreedy).body["choices"][0]["text"];
+  HttpClient client(port_);
+  client.send(http_post("/v1/completions", with(kGreedy, {{"stream", true}}).dump()));
+  std::string text, event;
+  client.read_until("\r\n\r\n");
+  while ((event = client.read_until("\n\n")).find("[DONE]") == event.npos && !event.empty()) {
+    text += json::parse(event.substr(event.find('{')))["choices"][0]["text"];
+  }
+  EXPECT_EQ(text, whole);
+}
+
+// Several at once, of several kinds, on ranks.
+TEST_F(ServeTest, ChoicesAndPromptsAreAnsweredTogether) {
+  start({"--ranks", "3"});
+  const json one = complete(kGreedy).body["choices"][0]["text"];
+  const Answer got = complete(with(kGreedy, {{"prompt", {"ROMEO:", "def ", "ROMEO:"}}, {"n", 2}}));
+  ASSERT_EQ(got.body["choices"].size(), 6u) << got.body;
+  for (const int i : {0, 1, 4, 5}) EXPECT_EQ(got.body["choices"][i]["text"], one) << i;
+  EXPECT_NE(got.body["choices"][2]["text"], one);
+}
+
+TEST_F(ServeTest, ChoicesOfOnePromptDrawDifferently) {
+  start();
+  const json drawn = {{"temperature", 1}, {"seed", 5}, {"n", 2}};
+  const Answer first = complete(with(kGreedy, drawn)), second = complete(with(kGreedy, drawn));
+  EXPECT_NE(first.body["choices"][0]["text"], first.body["choices"][1]["text"]);
+  EXPECT_EQ(first.body["choices"], second.body["choices"]);
+}
+
+TEST_F(ServeTest, StopEndsTheText) {
+  start();
+  const std::string whole = complete(kGreedy).body["choices"][0]["text"];
+  const std::string word = whole.substr(whole.find("will"), 4);
+  const Answer got = complete(with(kGreedy, {{"stop", word}}));
+  EXPECT_EQ(got.body["choices"][0]["text"], whole.substr(0, whole.find(word)));
+  EXPECT_EQ(got.body["choices"][0]["finish_reason"], "stop");
+}
+
+TEST_F(ServeTest, SmallEndpointsAnswer) {
+  start({"--served-model-name", "verse"});
+  EXPECT_EQ(ask(http_get("/health")).body["status"], "ok");
+  EXPECT_EQ(ask(http_get("/version")).body["version"], "0.1.0");
+  EXPECT_EQ(ask(http_get("/v1/models")).body["data"][0]["id"], "verse");
+  const json tokens = ask(http_post("/tokenize", R"({"prompt":"ROMEO:"})")).body;
+  EXPECT_EQ(tokens["count"], 5);
+  EXPECT_EQ(tokens["max_model_len"], 256);
+  const json text = {{"tokens", tokens["tokens"]}};
+  EXPECT_EQ(ask(http_post("/detokenize", text.dump())).body["prompt"], "ROMEO:");
+}
+
+TEST_F(ServeTest, WhatCannotBeIsNamed) {
+  start();
+  const auto expect = [&](const std::string& request, const std::string& status,
+                          const json& param) {
+    const Answer got = ask(request);
+    EXPECT_TRUE(got.status.starts_with("HTTP/1.1 " + status)) << got.status;
+    EXPECT_EQ(got.body["error"]["param"], param) << got.body;
+  };
+  const auto completion = [](const json& more) {
+    return http_post("/v1/completions", with(kGreedy, more).dump());
+  };
+  expect(http_get("/nothing"), "404", nullptr);
+  expect(http_get("/v1/completions"), "405", nullptr);
+  expect(http_post("/v1/completions", "{"), "400", nullptr);
+  expect(completion({{"model", "other"}}), "404", "model");
+  expect(completion({{"echo", true}}), "400", "echo");
+  expect(completion({{"tempreature", 1}}), "400", "tempreature");
+  expect(completion({{"prompt", std::vector<int>(256, 1)}}), "400", "prompt");
+  expect(completion({{"prompt", {99999999}}}), "400", "prompt");
+  expect(completion({{"prompt", ""}}), "400", "prompt");
+}
+
+TEST_F(ServeTest, KeyIsWantedButForHealth) {
+  start({"--api-key", "secret"});
+  EXPECT_TRUE(ask(http_get("/health")).status.starts_with("HTTP/1.1 200"));
+  EXPECT_TRUE(ask(http_get("/v1/models")).status.starts_with("HTTP/1.1 401"));
+  const std::string get = "GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer ";
+  EXPECT_TRUE(ask(get + "secret\r\n\r\n").status.starts_with("HTTP/1.1 200"));
+  EXPECT_TRUE(ask(get + "secreT\r\n\r\n").status.starts_with("HTTP/1.1 401"));
+  EXPECT_TRUE(ask(get + "\r\n\r\n").status.starts_with("HTTP/1.1 401"));
+}
+
+TEST_F(ServeTest, ClientThatGoesLeavesOthersAlone) {
+  start();
+  HttpClient gone(port_);
+  gone.send(http_post("/v1/completions", with(kGreedy, {{"max_tokens", 200}}).dump()));
+  gone.close();
+  EXPECT_EQ(complete(kGreedy).body["usage"]["completion_tokens"], 24);
+}
+
+TEST_F(ServeTest, TermLetsRequestsEndAndLeavesWithZero) {
+  start({"--ranks", "2"});
+  HttpClient client(port_);
+  client.send(http_post("/v1/completions",
+                        with(kGreedy, {{"max_tokens", 200}, {"ignore_eos", true}}).dump()));
+  HttpClient other(port_);
+  other.send(http_get("/health"));
+  other.read_until("\"ok\"}");
+  run_->signal(SIGTERM);
+  EXPECT_TRUE(client.read_until("\"usage\"").ends_with("\"usage\""));
+  const CommandResult result = run_->wait(60);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(ServeTest, PortInUseIsNamed) {
+  start();
+  const CommandResult result =
+      run_command({kProgram, "serve", "--model", kDemo, "--port", std::to_string(port_)}, 60);
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_NE(result.err.find("port " + std::to_string(port_)), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace colibri
