@@ -1,0 +1,21 @@
+# Sources of chat templates.
+set(COLIBRI_TEMPLATE_SOURCES
+  chat_template.cc
+  template_builtins.cc
+  template_case.cc
+  template_evaluate.cc
+  template_interpreter.cc
+  template_json.cc
+  template_lexer.cc
+  template_list_filters.cc
+  template_methods.cc
+  template_operators.cc
+  template_parse_expression.cc
+  template_parse_postfix.cc
+  template_parser.cc
+  template_print.cc
+  template_tests.cc
+  template_text.cc
+  template_text_filters.cc
+  template_value.cc
+  template_value_filters.cc)
