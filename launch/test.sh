@@ -31,7 +31,8 @@ sanitized() {
 sanitized debug base_test transport_test topology_test coordinator_test tokenizer_test \
   json_fields_test safetensors_test config_test config_keys_test checkpoint_test \
   checkpoint_files_test fixtures_test fp8_test weight_loader_test matrix_loads_test \
-  random_source_test container_format_test container_test convert_resume_test launch_test family_test
+  random_source_test container_format_test container_test convert_resume_test launch_test family_test \
+  chat_template_test chat_template_limits_test chat_template_oracle_test
 sanitized tsan base_test transport_test
 
 # New inputs for a minute a target; what a target finds is left in build/fuzz and fails the run.
@@ -40,7 +41,8 @@ fuzz() {
   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
     -DCOLIBRI_TESTS=on -DCOLIBRI_MPI=off -DCOLIBRI_SANITIZE=address \
     -DCOLIBRI_ONLY="base;model;transport;fuzz" >/dev/null
-  for target in safetensors_fuzz config_fuzz container_fuzz tokenizer_fuzz wire_fuzz; do
+  for target in safetensors_fuzz config_fuzz container_fuzz tokenizer_fuzz chat_template_fuzz \
+    wire_fuzz; do
     name=${target%_fuzz}
     colibri_say "fuzzing $name"
     cmake --build build/fuzz --target "$target"

@@ -67,7 +67,7 @@ std::string dict_text(const Dict& dict) {
 
 void append_json_text(std::string& out, std::string_view text, bool ensure_ascii) {
   const auto unit = [&out](unsigned value) {
-    char buffer[8];
+    char buffer[16];
     std::snprintf(buffer, sizeof(buffer), "\\u%04x", value);
     out += buffer;
   };
