@@ -73,7 +73,8 @@ bool is_list_or_tuple(const Value& value) {
 
 Value repeated(Interpreter& run, const Value& value, int64_t count) {
   const auto times = static_cast<size_t>(std::max<int64_t>(count, 0));
-  const size_t bytes = extent_of(value).bytes;
+  const size_t bytes =
+      value.text() ? std::max<size_t>(value.text()->size(), 1) : extent_of(value).bytes;
   if (times > kMaxValueBytes / bytes) {
     fail(ErrorKind::kInput, "a repeated value of more than ", kMaxValueBytes, " bytes");
   }
@@ -176,9 +177,10 @@ Value slice_of(Interpreter& run, const Value& object, const Value (&bounds)[3]) 
   const bool are_integers = std::all_of(std::begin(bounds), std::end(bounds), [](const Value& b) {
     return b.is_none() || b.is_integral();
   });
-  if ((!object.text() && !is_sequence) || !are_integers) {
-    return Value(Undefined{"'" + type_name(object) + " object' has no such slice"});
+  if (!object.text() && !is_sequence) {
+    fail(ErrorKind::kInput, "a '", type_name(object), "' object has no slices");
   }
+  if (!are_integers) fail(ErrorKind::kInput, "the bounds of a slice are integers or none");
   const int64_t step = bounds[2].is_none() ? 1 : bounds[2].integer();
   if (step == 0) fail(ErrorKind::kInput, "a slice's step is not 0");
   run.charge_read(object);

@@ -58,8 +58,7 @@ TEST_P(ConversationsTest, RenderToJinjasBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ConversationsTest,
-                         testing::Values("qwen3_kind", "deepseek_kind", "glm_kind",
-                                         "mixtral_kind"),
+                         testing::Values("qwen3_kind", "deepseek_kind", "glm_kind", "mixtral_kind"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 // The first case holds the variables; `error` is what Python raises, `refused` what only we refuse.
@@ -77,7 +76,8 @@ TEST(ConstructsTest, RenderToJinjasBytes) {
       got = ChatTemplate(source).render(input);
     } catch (const Error& error) {
       EXPECT_FALSE(cases[i].contains("expected"))
-          << source << "\n" << error.what() << "\nwant: " << cases[i].at("expected");
+          << source << "\n"
+          << error.what() << "\nwant: " << cases[i].at("expected");
       EXPECT_NE(error.kind(), ErrorKind::kInternal) << source;
       continue;
     }

@@ -1,4 +1,5 @@
-// Chat templates, one fact a test; what jinja2 says to many more is in chat_template_oracle_test.cc.
+// Chat templates, one fact a test; what jinja2 says to many more is in
+// chat_template_oracle_test.cc.
 #include "model/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -177,13 +178,35 @@ TEST(ChatTemplateTest, AnUnknownFilterIsToldWhichThereAre) {
 }
 
 TEST(ChatTemplateTest, BrokenSyntaxIsWrongInput) {
-  for (const char* source :
-       {"{{ x", "{% if x %}", "{% endif %}", "{{ x }", "{# open", "{% raw %}x", "{{ (1 }}",
-        "{{ 1 + }}", "{% for x %}{% endfor %}", "{% set = 1 %}", "{{ 'open }}", "{% else %}",
-        "{% break %}", "{{ a b }}", "{% macro %}{% endmacro %}", "{{ }}", "{% %}", "{{ [1, }}",
-        "{{ {1} }}", "{% set true = 1 %}", "{{ x is }}", "{{ x | }}", "{{ ] }}", "{{ 012 }}",
-        "{% macro m(a=1, b) %}{% endmacro %}", "{{ '\\ud800' }}", "{{ 'a' is string is string }}",
-        "{% for x in y %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}", "{{ $ }}"}) {
+  for (const char* source : {"{{ x",
+                             "{% if x %}",
+                             "{% endif %}",
+                             "{{ x }",
+                             "{# open",
+                             "{% raw %}x",
+                             "{{ (1 }}",
+                             "{{ 1 + }}",
+                             "{% for x %}{% endfor %}",
+                             "{% set = 1 %}",
+                             "{{ 'open }}",
+                             "{% else %}",
+                             "{% break %}",
+                             "{{ a b }}",
+                             "{% macro %}{% endmacro %}",
+                             "{{ }}",
+                             "{% %}",
+                             "{{ [1, }}",
+                             "{{ {1} }}",
+                             "{% set true = 1 %}",
+                             "{{ x is }}",
+                             "{{ x | }}",
+                             "{{ ] }}",
+                             "{{ 012 }}",
+                             "{% macro m(a=1, b) %}{% endmacro %}",
+                             "{{ '\\ud800' }}",
+                             "{{ 'a' is string is string }}",
+                             "{% for x in y %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}",
+                             "{{ $ }}"}) {
     try {
       const ChatTemplate chat_template(source);
       ADD_FAILURE() << source;
