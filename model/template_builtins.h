@@ -67,8 +67,10 @@ Value replaced(Interpreter& run, std::string_view text, const Replacement& repla
 Value joined_texts(Interpreter& run, const std::vector<Value>& items, std::string_view separator,
                    bool strictly);
 
-// What "a.b.0" names in `value`, item before attribute.
-Value by_path(Interpreter& run, const Value& value, const Value& path);
+// What "a.b.0" names in `value`, item before attribute; `fallback`, unless it is none, stands for
+// what is undefined at each step.
+Value by_path(Interpreter& run, const Value& value, const Value& path,
+              const Value& fallback = Value());
 
 // The tables, one in each file.
 const std::vector<Builtin>& text_filters();

@@ -247,6 +247,8 @@ Interpreter::Flow Interpreter::execute_for(const Node& node) {
     ~Close() { state.items = nullptr; }
   } close{*state};
   const std::shared_ptr<Scope> outer = scope_;
+  bool is_else_taken =
+      true;  // unless a turn came to its end: Jinja counts neither break nor continue
   for (; state->at < items.size(); ++state->at) {
     charge_steps(1);
     const auto scope = std::make_shared<Scope>(outer);
@@ -254,9 +256,11 @@ Interpreter::Flow Interpreter::execute_for(const Node& node) {
     scope_ = scope;
     assign(*node.children[0], items[state->at]);
     scope_ = outer;
-    if (in_scope(scope, *node.children[3]) == Flow::kBreak) break;
+    const Flow flow = in_scope(scope, *node.children[3]);
+    is_else_taken = is_else_taken && flow != Flow::kNext;
+    if (flow == Flow::kBreak) break;
   }
-  if (items.empty() && node.children[4]) {
+  if (is_else_taken && node.children[4]) {
     return in_scope(std::make_shared<Scope>(outer), *node.children[4]);
   }
   return Flow::kNext;

@@ -156,8 +156,7 @@ Value map(Interpreter& run, Call call) {
       result.push_back(run.filter(*builtin, item, rest));
       continue;
     }
-    Value found = by_path(run, item, call.at(0));
-    result.push_back(found.is_undefined() && call.has(1) ? call.at(1) : std::move(found));
+    result.push_back(by_path(run, item, call.at(0), call.has(1) ? call.at(1) : Value()));
   }
   return generator(std::move(result));
 }
@@ -188,13 +187,17 @@ Value choose(Interpreter& run, Call call) {
 
 }  // namespace
 
-Value by_path(Interpreter& run, const Value& value, const Value& path) {
-  if (!path.text()) return run.item(value, path);
+Value by_path(Interpreter& run, const Value& value, const Value& path, const Value& fallback) {
+  const auto step = [&](const Value& from, const Value& index) {
+    Value found = run.item(from, index);
+    return found.is_undefined() && !fallback.is_none() ? fallback : found;
+  };
+  if (!path.text()) return step(value, path);
   Value result = value;
   for (const std::string_view part : split(*path.text(), ".", -1)) {
     const bool is_index = !part.empty() && part.size() < 10 &&
                           part.find_first_not_of("0123456789") == std::string_view::npos;
-    result = run.item(
+    result = step(
         result, is_index ? Value(int64_t{std::stoi(std::string(part))}) : Value(std::string(part)));
   }
   return result;

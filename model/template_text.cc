@@ -92,7 +92,7 @@ std::vector<std::string_view> split_words(std::string_view text, int64_t limit) 
   text = strip(text, {}, Side::kLeft);
   while (!text.empty()) {
     if (limit-- == 0) {
-      parts.push_back(strip(text, {}, Side::kRight));
+      parts.push_back(text);
       break;
     }
     size_t end = 0;
