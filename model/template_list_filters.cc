@@ -25,12 +25,18 @@ Value comparable(Interpreter& run, const Value& value, bool with_case) {
 
 using Keyed = std::pair<Value, Value>;  // key, item
 
-Value sorted(Interpreter& run, std::vector<Keyed> items, bool is_reversed) {
+using Before = bool (*)(const Value&, const Value&);
+
+bool before(const Value& a, const Value& b) { return less(a, b); }
+// sort compares lists of one key: what is equal needs no order.
+bool differs_before(const Value& a, const Value& b) { return !equal(a, b) && less(a, b); }
+
+Value sorted(Interpreter& run, std::vector<Keyed> items, bool is_reversed, Before is_before) {
   for (const Keyed& item : items) {
     for (int i = 0; i < 20; ++i) run.charge_read(item.first);
   }
-  std::stable_sort(items.begin(), items.end(), [is_reversed](const Keyed& a, const Keyed& b) {
-    return is_reversed ? less(b.first, a.first) : less(a.first, b.first);
+  std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
+    return is_reversed ? is_before(b.first, a.first) : is_before(a.first, b.first);
   });
   std::vector<Value> result;
   for (Keyed& item : items) result.push_back(std::move(item.second));
@@ -47,7 +53,7 @@ Value sort(Interpreter& run, Call call) {
     const Value key = has_path ? by_path(run, item, call.at(2)) : item;
     items.emplace_back(comparable(run, key, call.truth(1, false)), item);
   }
-  return sorted(run, std::move(items), call.truth(0, false));
+  return sorted(run, std::move(items), call.truth(0, false), differs_before);
 }
 
 Value dictsort(Interpreter& run, Call call) {
@@ -64,7 +70,7 @@ Value dictsort(Interpreter& run, Call call) {
     items.emplace_back(comparable(run, by == "key" ? key : value, call.truth(0, false)),
                        make_sequence(SequenceKind::kTuple, {key, value}));
   }
-  return sorted(run, std::move(items), call.truth(2, false));
+  return sorted(run, std::move(items), call.truth(2, false), before);
 }
 
 Value unique(Interpreter& run, Call call) {
@@ -103,7 +109,6 @@ Value last(Interpreter& run, Call call) {
       sequence && sequence->kind == SequenceKind::kGenerator) {
     fail(ErrorKind::kInput, "'generator' object is not reversible; put '| list' before it");
   }
-  refuse_undefined(call.self);
   const std::vector<Value> items = run.items_of(call.self);
   return items.empty() ? Value(Undefined{"there is no last item"}) : items.back();
 }

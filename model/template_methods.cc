@@ -60,6 +60,13 @@ Value found_at(Call call, size_t at) {
   return Value(num_characters(std::string_view(self_text(call)).substr(0, at)));
 }
 
+Value count_of(Interpreter&, Call call) {
+  if (const std::string* text = call.self.text()) return Value(count(*text, call.text(0)));
+  const std::vector<Value>& items = call.self.sequence()->items;
+  return Value(int64_t{std::count_if(
+      items.begin(), items.end(), [&call](const Value& item) { return equal(item, call.at(0)); })});
+}
+
 Value view(Interpreter& run, Call call, const char* kind) {
   const std::string name = kind;
   const auto& entries = call.self.dict()->items();
@@ -128,6 +135,9 @@ Value strftime_now(Interpreter& run, Call call) {
 bool has_method(const Value& value, std::string_view name) {
   if (value.dict()) return name == "items" || name == "keys" || name == "values" || name == "get";
   if (value.is<std::shared_ptr<LoopState>>()) return name == "cycle";
+  if (const Sequence* sequence = value.sequence()) {
+    return sequence->kind <= SequenceKind::kRange && name == "count";
+  }
   return value.text() && name != "items" && name != "keys" && name != "values" && name != "get" &&
          name != "cycle" && find_method(name);
 }
@@ -191,11 +201,7 @@ const std::vector<Builtin>& methods() {
        1,
        false,
        [](Interpreter&, Call call) { return found_at(call, self_text(call).rfind(call.text(0))); }},
-      {"count",
-       {"sub"},
-       1,
-       false,
-       [](Interpreter&, Call call) { return Value(count(self_text(call), call.text(0))); }},
+      {"count", {"sub"}, 1, false, count_of},
       {"join",
        {"iterable"},
        1,

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "model/template_builtins.h"
 #include "model/template_interpreter.h"
+#include "model/template_print.h"
 #include "model/template_text.h"
 
 namespace colibri::jinja {
@@ -26,12 +27,12 @@ bool is_boolean(const Value& value) { return value.is<bool>(); }
 bool is_exactly_true(const Value& value) { return value.is<bool>() && value.as<bool>(); }
 bool is_exactly_false(const Value& value) { return value.is<bool>() && !value.as<bool>(); }
 bool is_upper(const Value& value) {
-  return value.text() && upper(*value.text()) == *value.text() &&
-         lower(*value.text()) != *value.text();
+  const std::string text = to_text(value);
+  return upper(text) == text && lower(text) != text;
 }
 bool is_lower(const Value& value) {
-  return value.text() && lower(*value.text()) == *value.text() &&
-         upper(*value.text()) != *value.text();
+  const std::string text = to_text(value);
+  return lower(text) == text && upper(text) != text;
 }
 
 bool is_iterable(const Value& value) {

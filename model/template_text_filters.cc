@@ -40,7 +40,11 @@ Value indent(Interpreter& run, Call call) {
     margin.assign(static_cast<size_t>(std::clamp<int64_t>(call.integer(0, 4), 0, 4096)), ' ');
   }
   const bool with_blank = call.truth(2, false);
-  const std::string text = to_text(call.self) + "\n";
+  if (!call.self.text()) {
+    refuse_undefined(call.self);
+    fail(ErrorKind::kInput, "indent wants a string, got a ", type_name(call.self));
+  }
+  const std::string text = *call.self.text() + "\n";
   const std::vector<std::string_view> lines = split_lines(text);
   run.charge_made(lines.size() * (margin.size() + 1) + text.size());
   std::string result = call.truth(1, false) ? margin : "";
