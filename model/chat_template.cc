@@ -6,6 +6,7 @@
 #include "model/template_interpreter.h"
 #include "model/template_json.h"
 #include "model/template_parser.h"
+#include "model/tokenizer.h"
 #include "model/tokenizer_utf8.h"
 
 namespace colibri {
@@ -77,6 +78,17 @@ std::string chat_messages_json(std::span<const ChatMessage> messages) {
     result.push_back(std::move(object));
   }
   return result.dump();
+}
+
+std::vector<std::pair<std::string, std::string>> chat_special_tokens(const Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string, std::string>> result;
+  const auto add = [&](const char* name, std::optional<int32_t> id) {
+    const auto text = id ? tokenizer.token_text(*id) : std::nullopt;
+    if (text) result.emplace_back(name, std::string(*text));
+  };
+  add("bos_token", tokenizer.bos_id());
+  add("eos_token", tokenizer.eos_id());
+  return result;
 }
 
 struct ChatTemplate::Parts {

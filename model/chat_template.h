@@ -13,6 +13,8 @@
 
 namespace colibri {
 
+class Tokenizer;
+
 // A conversation and what else a template may ask for. The JSON texts keep their order of keys,
 // which `tojson` shows: give them as they came, not through a sorted object. An empty text is what
 // is not there.
@@ -38,6 +40,9 @@ struct ChatMessage {
 
 // These messages as ChatInput::messages_json. Text that is not UTF-8 gets U+FFFD in its place.
 std::string chat_messages_json(std::span<const ChatMessage> messages);
+
+// bos_token and eos_token of a tokenizer, those that it has, as ChatInput::special_tokens.
+std::vector<std::pair<std::string, std::string>> chat_special_tokens(const Tokenizer& tokenizer);
 
 struct ChatTemplateLimits {
   int64_t max_steps = 10'000'000;             // nodes evaluated, items, and 64 bytes read

@@ -68,7 +68,6 @@ const Builtin* find_filter(std::string_view name) {
 
 const Builtin* find_test(std::string_view name) { return find_in(tests(), name); }
 const Builtin* find_method(std::string_view name) { return find_in(methods(), name); }
-const Builtin* find_function(std::string_view name) { return find_in(functions(), name); }
 
 const Builtin& builtin_of(Function function) {
   // In the order of the enumeration.

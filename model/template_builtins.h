@@ -38,7 +38,6 @@ struct Builtin {
 const Builtin* find_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 const Builtin* find_method(std::string_view name);
-const Builtin* find_function(std::string_view name);
 const Builtin& builtin_of(Function function);
 
 // Their names with ", " between, for messages.

@@ -1,6 +1,7 @@
 #include "model/template_interpreter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "model/template_print.h"
@@ -108,8 +109,8 @@ std::vector<Value> Interpreter::items_of(const Value& value) {
     charge_made(dict->items().size() * sizeof(Value));
     for (const auto& [key, item] : dict->items()) items.push_back(key);
   } else if (const Sequence* sequence = value.sequence()) {
-    if (sequence->kind == SequenceKind::kGenerator && sequence->read) return {};
-    sequence->read = true;
+    if (sequence->kind == SequenceKind::kGenerator && std::exchange(sequence->read, true))
+      return {};
     charge_made(sequence->items.size() * sizeof(Value));
     items = sequence->items;
   } else {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "model/tokenizer.h"
 
 namespace colibri {
 namespace {
@@ -106,6 +107,16 @@ TEST(ChatTemplateTest, MessagesMustBeAnArrayOfObjects) {
   EXPECT_THROW(ChatTemplate("x").render(input), Error);
   input.messages_json = "";
   EXPECT_THROW(ChatTemplate("x").render(input), Error);
+}
+
+TEST(ChatTemplateTest, TheTokenizersSpecialTokensAreFound) {
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+          "post_processor": null, "decoder": null,
+          "model": {"type": "BPE", "vocab": {"a": 0, "<s>": 1}, "merges": []}})",
+      R"({"bos_token": "<s>", "eos_token": null})");
+  const std::vector<std::pair<std::string, std::string>> want = {{"bos_token", "<s>"}};
+  EXPECT_EQ(chat_special_tokens(tokenizer), want);
 }
 
 TEST(ChatTemplateTest, ABreakLeavesOneLoopOnly) {

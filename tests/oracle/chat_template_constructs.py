@@ -1,5 +1,7 @@
 """Small templates, one construct each, for make_chat_templates.py."""
 
+import copy
+
 VARIABLES = {
     "n": 3, "zero": 0, "neg": -7, "real": 2.5, "yes": True, "no": False, "nothing": None,
     "s": "Hello, Wörld", "empty": "", "pad": "  a b\t\n", "lines": "one\n\ntwo\r\nthree\n",
@@ -401,6 +403,14 @@ range(200000) | list
 [] | first + 1
 s[::0]
 ''.split('')
+list | sort(attribute='x')
+[none, none] | sort
+missing | last
+list.count(1)
+[1, 'a'] is lower
+list | indent
+none[1:]
+people | map(attribute='tags.0', default='') | list
 s.foo()
 map.b()
 ''.join([1])
@@ -425,6 +435,7 @@ TEMPLATES = [
     "{% for x in missing %}{{ x }}{% else %}empty{% endfor %}",
     "{% for x in list %}{% for y in words %}{{ loop.index }}{% endfor %}{{ loop.index }} {% endfor %}",
     "{% for x in range(10) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 5 %}{% break %}{% endif %}{{ x }}{% endfor %}",
+    "{% for x in list %}{% continue %}{% else %}every turn was cut{% endfor %}",
     "{% for x in list %}{% break %}{% else %}not empty{% endfor %}",
     "{% for x in 1, 2, 3 %}{{ x }}{% endfor %}",
     "{% set x = 1 %}{% for i in list %}{% set x = x + i %}{{ x }} {% endfor %}{{ x }}",
@@ -509,7 +520,8 @@ def cases(env):
         inner = source[3:-3]
         try:
             text = env.from_string(source).render(messages=[], tools=None, documents=None,
-                                                  add_generation_prompt=True, **VARIABLES)
+                                                  add_generation_prompt=True,
+                                                  **copy.deepcopy(VARIABLES))  # indent changes a list
             if inner in NARROWER or source in NARROWER:
                 case["refused"] = True
             else:
