@@ -409,7 +409,7 @@ missing | last
 list.count(1)
 [1, 'a'] is lower
 list | indent
-none[1:]
+nothing[1:]
 people | map(attribute='tags.0', default='') | list
 s.foo()
 map.b()
