@@ -96,7 +96,10 @@ Value reverse(Interpreter& run, Call call) {
   }
   std::vector<Value> items = run.items_of(call.self);
   std::reverse(items.begin(), items.end());
-  return generator(std::move(items));
+  // Python makes a list only of what it cannot go through backwards.
+  const Sequence* sequence = call.self.sequence();
+  const bool is_generator = sequence && sequence->kind == SequenceKind::kGenerator;
+  return is_generator ? make_list(std::move(items)) : generator(std::move(items));
 }
 
 Value first(Interpreter& run, Call call) {

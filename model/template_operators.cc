@@ -203,8 +203,7 @@ Value slice_of(Interpreter& run, const Value& object, const Value (&bounds)[3]) 
   }
   if (object.text()) return run.text(std::move(text));
   run.charge_made(items.size() * sizeof(Value));
-  const bool is_tuple = object.sequence()->kind == SequenceKind::kTuple;
-  return make_sequence(is_tuple ? SequenceKind::kTuple : SequenceKind::kList, std::move(items));
+  return make_sequence(object.sequence()->kind, std::move(items));  // a range's has no text
 }
 
 Value loop_attribute(const LoopState& loop, const std::string& name) {

@@ -46,7 +46,8 @@ std::string sequence_text(const Value& value, const Sequence& sequence) {
     case SequenceKind::kTuple:
       return "(" + joined(sequence) + (sequence.items.size() == 1 ? ",)" : ")");
     case SequenceKind::kRange:
-      return sequence.printed;
+      if (!sequence.printed.empty()) return sequence.printed;
+      break;
     case SequenceKind::kView:
       return sequence.printed + "([" + joined(sequence) + "])";
     case SequenceKind::kGenerator:

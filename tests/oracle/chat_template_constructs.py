@@ -404,6 +404,8 @@ range(200000) | list
 s[::0]
 ''.split('')
 list | sort(attribute='x')
+'a' if list | select('string') | reverse else 'b'
+range(4)[1:3] | list
 [none, none] | sort
 missing | last
 list.count(1)
