@@ -32,7 +32,7 @@ sanitized debug base_test transport_test topology_test coordinator_test tokenize
   json_fields_test safetensors_test config_test config_keys_test checkpoint_test \
   checkpoint_files_test fixtures_test fp8_test weight_loader_test matrix_loads_test \
   random_source_test container_format_test container_test convert_resume_test launch_test family_test \
-  chat_template_test chat_template_limits_test chat_template_oracle_test
+  chat_template_test chat_template_limits_test chat_template_oracle_test http_server_test
 sanitized tsan base_test transport_test http_server_test
 
 # New inputs for a minute a target; what a target finds is left in build/fuzz and fails the run.
