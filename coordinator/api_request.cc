@@ -7,7 +7,8 @@
 namespace colibri {
 namespace {
 
-using nlohmann::json;
+// Templates see the order of keys.
+using json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr size_t kMaxStops = 16, kMaxPrompts = 256, kMaxBiases = 1024;
@@ -238,6 +239,33 @@ void check_messages(const json& messages) {
   }
 }
 
+// Text in parts is one text to a template.
+std::string joined_parts(const std::string& where, const json& parts) {
+  std::string text;
+  for (const json& part : parts) {
+    const auto is_text = [&](const char* key) {
+      return part.is_object() && part.contains(key) && part[key].is_string();
+    };
+    if (!is_text("type") || part["type"] != "text" || !is_text("text")) {
+      wrong(where, part, "parts {\"type\": \"text\", \"text\": ...}");
+    }
+    text += (&part == &parts[0] ? "" : "\n") + part["text"].get<std::string>();
+  }
+  return text;
+}
+
+std::string messages_json(json messages) {
+  check_messages(messages);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto content = messages[i].find("content");
+    if (content == messages[i].end() || content->is_string() || content->is_null()) continue;
+    const std::string where = "messages[" + std::to_string(i) + "].content";
+    if (!content->is_array()) wrong(where, *content, "a string, or a list of parts");
+    *content = joined_parts(where, *content);
+  }
+  return messages.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 // "auto" and "none" are what a model without a tool parser does.
 void refuse_what_chat_cannot(Fields& fields) {
   if (const json* format = fields.find("response_format")) {
@@ -294,8 +322,7 @@ ApiRequest parse_chat_request(std::string_view body) {
   ApiRequest request;
   const json* messages = fields.find("messages");
   if (messages == nullptr) throw ApiError(400, "messages", "'messages' is missing");
-  check_messages(*messages);
-  request.messages = messages->dump(-1, ' ', false, json::error_handler_t::replace);
+  request.messages = messages_json(*messages);
   request.tools = json_text(fields, "tools", &json::is_array, "a list");
   request.template_kwargs =
       json_text(fields, "chat_template_kwargs", &json::is_object, "an object");

@@ -51,7 +51,8 @@ struct ApiRequest {
   // Of /v1/completions.
   std::vector<ApiPrompt> prompts;
   bool echo = false;
-  // Of /v1/chat/completions: JSON as it came, for the chat template.
+  // Of /v1/chat/completions: JSON for the chat template, keys in the order in which they came; the
+  // content of a message that came in parts is one text, its lines the parts.
   std::string messages, tools, template_kwargs;  // "" for none
   bool add_generation_prompt = true, continue_final_message = false;
 

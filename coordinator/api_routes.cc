@@ -19,7 +19,8 @@ constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
                                    {"GET", "/v1/models", ApiRoute::kModels},
                                    {"POST", "/tokenize", ApiRoute::kTokenize},
                                    {"POST", "/detokenize", ApiRoute::kDetokenize},
-                                   {"POST", "/v1/completions", ApiRoute::kCompletions}};
+                                   {"POST", "/v1/completions", ApiRoute::kCompletions},
+                                   {"POST", "/v1/chat/completions", ApiRoute::kChat}};
 
 // Takes as long whatever differs.
 bool is_same_key(const std::string& given, const std::string& key) {
@@ -141,27 +142,23 @@ ApiIdentity new_identity(const std::string& model, bool is_chat) {
 }
 
 std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    ids = tokenizer.encode(*text);
-  } else {
-    ids = std::get<std::vector<int32_t>>(prompt);
-  }
-  if (ids.empty()) throw ApiError(400, "prompt", "'prompt' is empty, want at least one token");
-  return ids;
+  if (const auto* text = std::get_if<std::string>(&prompt)) return tokenizer.encode(*text);
+  return std::get<std::vector<int32_t>>(prompt);
 }
 
-void check_prompt_ids(const std::vector<int32_t>& ids, int64_t vocab_size, int64_t max_context) {
+void check_prompt_ids(const std::vector<int32_t>& ids, const PromptBounds& bounds) {
+  const auto refuse = [&](const std::string& what) {
+    throw ApiError(400, bounds.field, "'" + bounds.field + "' " + what);
+  };
+  if (ids.empty()) refuse("is empty, want at least one token");
   for (const int32_t id : ids) {
-    if (id < vocab_size) continue;
-    throw ApiError(
-        400, "prompt",
-        "'prompt' has the id " + std::to_string(id) + ", want below " + std::to_string(vocab_size));
+    if (id >= 0 && id < bounds.vocab_size) continue;
+    refuse("has the id " + std::to_string(id) + ", want below " +
+           std::to_string(bounds.vocab_size));
   }
-  if (static_cast<int64_t>(ids.size()) < max_context) return;
-  throw ApiError(400, "prompt",
-                 "'prompt' is " + std::to_string(ids.size()) + " tokens, want at most " +
-                     std::to_string(max_context - 1));
+  if (static_cast<int64_t>(ids.size()) < bounds.max_context) return;
+  refuse("is " + std::to_string(ids.size()) + " tokens, want at most " +
+         std::to_string(bounds.max_context - 1));
 }
 
 void refuse_what_is_not_built(const ApiRequest& request, const std::string& model) {
@@ -173,6 +170,7 @@ void refuse_what_is_not_built(const ApiRequest& request, const std::string& mode
                    "there is no model '" + request.model + "' here, but '" + model + "'");
   }
   refuse(request.echo, "echo");
+  refuse(request.continue_final_message, "continue_final_message");
   refuse(request.top_logprobs.has_value(), "logprobs");
   refuse(request.min_tokens > 0, "min_tokens");
   refuse(!request.sampling.logit_bias.empty(), "logit_bias");

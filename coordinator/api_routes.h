@@ -12,7 +12,7 @@
 
 namespace colibri {
 
-enum class ApiRoute { kHealth, kVersion, kModels, kTokenize, kDetokenize, kCompletions };
+enum class ApiRoute { kHealth, kVersion, kModels, kTokenize, kDetokenize, kCompletions, kChat };
 
 // Errors: ApiError with 404, 405 (another method), or 401 where `api_key` is wanted and not given;
 // /health needs none.
@@ -30,11 +30,15 @@ std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer);
 
 // A new random id, and the time.
 ApiIdentity new_identity(const std::string& model, bool is_chat);
-// Ids as they are; a text is encoded, special tokens included. Errors: ApiError for an empty one.
+// Ids as they are; a text is encoded, special tokens included.
 std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer);
-// Errors: ApiError for an id outside [0, vocab_size), and where there is no room for a token after
-// them.
-void check_prompt_ids(const std::vector<int32_t>& ids, int64_t vocab_size, int64_t max_context);
+struct PromptBounds {
+  std::string field;  // that the prompt came from
+  int64_t vocab_size = 0, max_context = 0;
+};
+// Errors: ApiError for an empty prompt, an id outside [0, vocab_size), and where there is no room
+// for a token after them.
+void check_prompt_ids(const std::vector<int32_t>& ids, const PromptBounds& bounds);
 // Errors: ApiError naming the field whose effect this version lacks, or another model.
 void refuse_what_is_not_built(const ApiRequest& request, const std::string& model);
 

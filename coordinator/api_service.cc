@@ -82,7 +82,10 @@ void ApiService::Job::fail(int status, const std::string& message) {
 }
 
 ApiService::ApiService(ApiModel model, ApiOptions options)
-    : model_(std::move(model)), options_(std::move(options)) {}
+    : model_(std::move(model)), options_(std::move(options)) {
+  const std::string& source = model_.tokenizer->chat_template();
+  if (!source.empty()) template_.emplace(source);
+}
 ApiService::~ApiService() = default;
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -111,20 +114,43 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
     case ApiRoute::kDetokenize:
       return send_json(*reply, detokenize_body(request.body, *model_.tokenizer));
     case ApiRoute::kCompletions:
-      return complete(request, reply);
+      return complete(parse_completion_request(request.body), false, reply);
+    case ApiRoute::kChat:
+      return complete(parse_chat_request(request.body), true, reply);
   }
 }
 
-void ApiService::complete(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+std::vector<int32_t> ApiService::conversation_ids(const ApiRequest& asked) const {
+  if (!template_) {
+    throw ApiError(400, "messages",
+                   "the model '" + model_.name +
+                       "' has no chat template; use "
+                       "/v1/completions");
+  }
+  const std::string text =
+      template_->render({.messages_json = asked.messages,
+                         .tools_json = asked.tools,
+                         .documents_json = {},
+                         .kwargs_json = asked.template_kwargs,
+                         .add_generation_prompt = asked.add_generation_prompt,
+                         .special_tokens = chat_special_tokens(*model_.tokenizer),
+                         .now = {}});
+  return model_.tokenizer->encode(text, false);  // the template writes the special tokens
+}
+
+void ApiService::complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply) {
   auto job = std::make_shared<Job>();
-  job->asked = parse_completion_request(request.body);
+  job->asked = std::move(asked);
   refuse_what_is_not_built(job->asked, model_.name);
-  job->who = new_identity(model_.name, false);
+  job->who = new_identity(model_.name, is_chat);
   job->sampling = sampling_of(job->asked.sampling, model_.sampling);
   if (!job->asked.sampling.seed) job->sampling.seed = std::random_device()();
+  if (is_chat) job->prompts.push_back(conversation_ids(job->asked));
   for (const ApiPrompt& prompt : job->asked.prompts) {
     job->prompts.push_back(prompt_ids_of(prompt, *model_.tokenizer));
-    check_prompt_ids(job->prompts.back(), model_.vocab_size, model_.max_context);
+  }
+  for (const auto& ids : job->prompts) {
+    check_prompt_ids(ids, {is_chat ? "messages" : "prompt", model_.vocab_size, model_.max_context});
   }
   job->reply = reply;
   queue(std::move(job));
@@ -177,6 +203,9 @@ void ApiService::begin(Engine& engine, const std::shared_ptr<Job>& job) {
   job->choices.resize(job->prompts.size() * n);
   if (job->asked.stream) {
     job->reply->begin(200, {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}});
+    for (size_t i = 0; i < job->choices.size(); ++i) {
+      job->write(api_first_event(job->who, static_cast<int>(i)));
+    }
   }
   live_.push_back(job);
   for (size_t i = 0; i < job->choices.size(); ++i) {
@@ -197,7 +226,8 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
   request.choice_idx = index % n;
   request.sampling = job->sampling;
   const auto room = model_.max_context - static_cast<int64_t>(request.prompt_ids.size());
-  request.max_tokens = std::min(job->asked.max_tokens.value_or(16), room);
+  const int64_t otherwise = job->who.is_chat ? room : 16;
+  request.max_tokens = std::min(job->asked.max_tokens.value_or(otherwise), room);
   if (!job->asked.ignore_eos) request.stop_ids = model_.eos_ids;
   const auto& more = job->asked.stop_token_ids;
   request.stop_ids.insert(request.stop_ids.end(), more.begin(), more.end());

@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "coordinator/api_response.h"
 #include "coordinator/engine.h"
 #include "coordinator/http_server.h"
+#include "model/chat_template.h"
 #include "model/tokenizer.h"
 
 namespace colibri {
@@ -36,7 +38,7 @@ struct ApiOptions {
 
 class ApiService {
  public:
-  // What the model points to outlives it.
+  // What the model points to outlives it. Errors: those of the model's chat template.
   ApiService(ApiModel model, ApiOptions options);
   ~ApiService();
 
@@ -52,7 +54,8 @@ class ApiService {
   struct Choice;
 
   void route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void complete(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  void complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply);
+  std::vector<int32_t> conversation_ids(const ApiRequest& asked) const;
   void queue(std::shared_ptr<Job> job);
   std::vector<std::shared_ptr<Job>> take_jobs(bool may_wait);
   void begin(Engine& engine, const std::shared_ptr<Job>& job);
@@ -61,6 +64,7 @@ class ApiService {
   void end_all(int status, const std::string& message);
 
   ApiModel model_;
+  std::optional<ChatTemplate> template_;  // none: a model without one
   ApiOptions options_;
   std::atomic<bool> is_open_ = false;  // steps can run
   std::mutex mutex_;

@@ -136,21 +136,21 @@ bool HttpConnection::queue(uint64_t request, std::string bytes, bool is_last, bo
   if (is_gone_ || request != request_) return false;
   const size_t room = server_.options().max_unsent_bytes;
   if (!is_last && unsent_bytes_ > 0 && unsent_bytes_ + bytes.size() > room) {
-    asio::post(server_.context(), [self = shared_from_this()] { self->close(); });
+    asio::post(*context_, [self = shared_from_this()] { self->close(); });
     is_gone_ = true;
     return false;
   }
   unsent_bytes_ += bytes.size();
   unsent_ += bytes;
   if (is_last) has_last_ = true, keeps_alive_ = keeps_alive;
-  asio::post(server_.context(), [self = shared_from_this()] { self->write_next(); });
+  asio::post(*context_, [self = shared_from_this()] { self->write_next(); });
   return true;
 }
 
 void HttpConnection::give_up(uint64_t request) {
   const std::lock_guard lock(mutex_);
   if (is_gone_ || request != request_) return;
-  asio::post(server_.context(), [self = shared_from_this()] { self->close(); });
+  asio::post(*context_, [self = shared_from_this()] { self->close(); });
 }
 
 bool HttpConnection::is_gone(uint64_t request) const {
@@ -209,7 +209,7 @@ void HttpConnection::answered() {
   last_answer_ = std::chrono::steady_clock::now();
   if (is_watching_) stream_.socket().cancel();
   if (!keeps_alive) return linger();
-  asio::post(server_.context(), [self = shared_from_this()] { self->read_request(); });
+  asio::post(*context_, [self = shared_from_this()] { self->read_request(); });
 }
 
 // A client that still sends when its connection is closed may lose the answer: what it sends is

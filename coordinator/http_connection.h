@@ -25,7 +25,8 @@ class HttpHost {
   virtual ~HttpHost() = default;
   virtual const HttpOptions& options() const = 0;
   virtual const HttpHandler& handler() const = 0;
-  virtual boost::asio::io_context& context() = 0;
+  // Kept by connections: answers may hold them for longer than the server lives.
+  virtual const std::shared_ptr<boost::asio::io_context>& context() = 0;
   virtual void forget(const std::shared_ptr<HttpConnection>& connection) = 0;
 };
 
@@ -34,7 +35,7 @@ class HttpHost {
 class HttpConnection : public HttpSink, public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(HttpHost& server, boost::asio::ip::tcp::socket socket)
-      : server_(server), stream_(std::move(socket)) {}
+      : server_(server), context_(server.context()), stream_(std::move(socket)) {}
 
   void read_request();
   void refuse(int status, const std::string& reason);
@@ -59,6 +60,7 @@ class HttpConnection : public HttpSink, public std::enable_shared_from_this<Http
   void mark_gone();
 
   HttpHost& server_;
+  std::shared_ptr<boost::asio::io_context> context_;  // outlives stream_
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;

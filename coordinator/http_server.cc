@@ -22,10 +22,10 @@ using ErrorCode = boost::system::error_code;
 class Server : public HttpServer, public HttpHost {
  public:
   Server(const HttpOptions& options, HttpHandler handler)
-      : options_(options), handler_(std::move(handler)), acceptor_(context_) {
+      : options_(options), handler_(std::move(handler)), acceptor_(*context_) {
     listen();
     accept();
-    thread_ = std::thread([this] { context_.run(); });
+    thread_ = std::thread([this] { context_->run(); });
   }
   ~Server() override { stop(0); }
 
@@ -36,7 +36,7 @@ class Server : public HttpServer, public HttpHost {
  private:
   const HttpOptions& options() const override { return options_; }
   const HttpHandler& handler() const override { return handler_; }
-  asio::io_context& context() override { return context_; }
+  const std::shared_ptr<asio::io_context>& context() override { return context_; }
   void forget(const std::shared_ptr<HttpConnection>& connection) override;
   void listen();
   void accept();
@@ -45,9 +45,9 @@ class Server : public HttpServer, public HttpHost {
 
   HttpOptions options_;
   HttpHandler handler_;
-  asio::io_context context_;
+  std::shared_ptr<asio::io_context> context_ = std::make_shared<asio::io_context>();
   tcp::acceptor acceptor_;
-  asio::steady_timer retry_{context_};
+  asio::steady_timer retry_{*context_};
   uint16_t port_ = 0;
   std::set<std::shared_ptr<HttpConnection>> connections_;  // of the server's thread
   std::atomic<int> num_connections_ = 0;
@@ -115,7 +115,7 @@ void Server::forget(const std::shared_ptr<HttpConnection>& connection) {
 
 void Server::stop(int64_t timeout_ms) {
   if (!thread_.joinable()) return;
-  asio::post(context_, [this] {
+  asio::post(*context_, [this] {
     ErrorCode ignored;
     acceptor_.close(ignored);
     retry_.cancel();
@@ -127,7 +127,7 @@ void Server::stop(int64_t timeout_ms) {
     emptied_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
                       [this] { return num_connections_ == 0; });
   }
-  asio::post(context_, [this] {
+  asio::post(*context_, [this] {
     const auto all = connections_;
     for (const auto& connection : all) connection->close();
   });

@@ -37,11 +37,24 @@ ApiRequest completion(const std::string& more = R"("n":1)") {
 
 TEST(ApiRequestTest, LeftOutFieldsHaveTheirDefaults) {
   const ApiRequest request = chat();
-  EXPECT_EQ(request.messages, R"([{"content":"a","role":"user"}])");
+  EXPECT_EQ(request.messages, R"([{"role":"user","content":"a"}])");
   EXPECT_EQ(request.n, 1);
   EXPECT_FALSE(request.max_tokens || request.top_logprobs || request.stream || request.echo);
   EXPECT_FALSE(request.sampling.temperature || request.sampling.seed);
   EXPECT_TRUE(request.add_generation_prompt);
+}
+
+TEST(ApiRequestTest, ContentInPartsIsOneText) {
+  const auto messages = [](const std::string& content) {
+    return parse_chat_request(R"({"messages":[{"role":"user","content":)" + content + "}]}")
+        .messages;
+  };
+  EXPECT_EQ(messages(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])"),
+            R"([{"role":"user","content":"a\nb"}])");
+  EXPECT_EQ(messages("[]"), R"([{"role":"user","content":""}])");
+  EXPECT_EQ(messages("null"), R"([{"role":"user","content":null}])");
+  expect_refused(messages, R"([{"type":"image_url"}])", "messages[0].content", "parts");
+  expect_refused(messages, "7", "messages[0].content", "a list of parts");
 }
 
 TEST(ApiRequestTest, PromptHasFourForms) {
@@ -141,9 +154,9 @@ TEST(ApiRequestTest, TemperatureZeroIsGreedyAndSilenceTheModelsDefault) {
 
 TEST(ApiRequestTest, ErrorBodyHasFourFields) {
   EXPECT_EQ(api_error_body(400, "n", "no"),
-            R"({"error":{"code":400,"message":"no","param":"n","type":"invalid_request_error"}})");
+            R"({"error":{"message":"no","type":"invalid_request_error","param":"n","code":400}})");
   EXPECT_EQ(api_error_body(503, "", "busy"),
-            R"({"error":{"code":503,"message":"busy","param":null,"type":"server_error"}})");
+            R"({"error":{"message":"busy","type":"server_error","param":null,"code":503}})");
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "tests/multi/program.h"
 #include "tests/support/http_client.h"
+#include "tests/support/temp_dir.h"
 
 namespace colibri {
 namespace {
@@ -16,9 +19,10 @@ using nlohmann::json;
 class ServeTest : public testing::Test {
  protected:
   void start(const Words& more = {}) {
-    const Words words = {kProgram, "serve", "--model",       kDemo,
-                         "--port", "0",     "--max-context", "256"};
-    run_ = std::make_unique<Command>(joined(words, more));
+    Words words = joined({kProgram, "serve", "--port", "0", "--max-context", "256"}, more);
+    const bool has_model = std::find(more.begin(), more.end(), "--model") != more.end();
+    if (!has_model) words = joined(words, {"--model", kDemo});
+    run_ = std::make_unique<Command>(words);
     const std::string at = "127.0.0.1:";
     wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
     const std::string said = run_->err_so_far();
@@ -113,6 +117,85 @@ TEST_F(ServeTest, StopEndsTheText) {
   const Answer got = complete(with(kGreedy, {{"stop", word}}));
   EXPECT_EQ(got.body["choices"][0]["text"], whole.substr(0, whole.find(word)));
   EXPECT_EQ(got.body["choices"][0]["finish_reason"], "stop");
+}
+
+// The demo model with a template beside it.
+class ChatTest : public ServeTest {
+ protected:
+  ChatTest() {
+    for (const auto& file : std::filesystem::directory_iterator(kDemo)) {
+      std::filesystem::create_symlink(file.path(), dir_.path() / file.path().filename());
+    }
+    std::ofstream(dir_ / "chat_template.jinja")
+        << "{% for m in messages %}{{ m.role | upper }}: {{ m.content }}\n{% endfor %}"
+           "{% if add_generation_prompt %}ROMEO:{% endif %}{{ tail or '' }}";
+  }
+  Answer chat(const json& more) {
+    const json request = {{"messages", json::array({{{"role", "nurse"}, {"content", "Go."}}})},
+                          {"max_tokens", 16},
+                          {"temperature", 0}};
+    return ask(http_post("/v1/chat/completions", with(request, more).dump()));
+  }
+  json completed(const std::string& prompt) {
+    return complete(with(kGreedy, {{"prompt", prompt}, {"max_tokens", 16}})).body["choices"][0];
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(ChatTest, AnswersWhatTheTemplateAsks) {
+  start({"--model", dir_.path().string()});
+  const json got = chat(json::object()).body;
+  EXPECT_EQ(got["object"], "chat.completion");
+  EXPECT_EQ(got["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(got["choices"][0]["message"]["content"], completed("NURSE: Go.\nROMEO:")["text"]);
+  const json kwargs = {{"chat_template_kwargs", {{"tail", " O"}}}};
+  EXPECT_EQ(chat(kwargs).body["choices"][0]["message"]["content"],
+            completed("NURSE: Go.\nROMEO: O")["text"]);
+}
+
+TEST_F(ChatTest, StreamBeginsWithTheRoleAndEndsWithTheReason) {
+  start({"--model", dir_.path().string()});
+  HttpClient client(port_);
+  const json request = {{"messages", json::array({{{"role", "nurse"}, {"content", "Go."}}})},
+                        {"max_tokens", 2},
+                        {"temperature", 0},
+                        {"stream", true},
+                        {"stream_options", {{"include_usage", true}}}};
+  client.send(http_post("/v1/chat/completions", request.dump()));
+  client.read_until("\r\n\r\n");
+  std::vector<json> events;
+  std::string event;
+  while ((event = client.read_until("\n\n")).find("[DONE]") == event.npos && !event.empty()) {
+    events.push_back(json::parse(event.substr(event.find('{'))));
+  }
+  ASSERT_GE(events.size(), 3u);
+  EXPECT_EQ(events.front()["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(events.front()["choices"][0]["finish_reason"], nullptr);
+  EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 2);
+}
+
+TEST_F(ChatTest, TemplateThatFailsIsToldWithItsLine) {
+  std::ofstream(dir_ / "chat_template.jinja") << "\n{{ messages[0].content.upper() }}";
+  start({"--model", dir_.path().string()});
+  const Answer got = chat({{"messages", json::array({{{"role", "nurse"}, {"content", nullptr}}})}});
+  EXPECT_TRUE(got.status.starts_with("HTTP/1.1 400"));
+  EXPECT_NE(got.body["error"]["message"].get<std::string>().find("line 2"), std::string::npos)
+      << got.body;
+}
+
+TEST_F(ChatTest, ModelWithoutATemplateSaysSo) {
+  std::filesystem::remove(dir_ / "chat_template.jinja");
+  std::filesystem::remove(dir_ / "tokenizer_config.json");
+  json config = json::parse(std::ifstream(kDemo + "/tokenizer_config.json"));
+  config.erase("chat_template");
+  std::ofstream(dir_ / "tokenizer_config.json") << config;
+  start({"--model", dir_.path().string()});
+  const Answer got = chat(json::object());
+  EXPECT_TRUE(got.status.starts_with("HTTP/1.1 400"));
+  EXPECT_NE(got.body["error"]["message"].get<std::string>().find("no chat template"),
+            std::string::npos);
 }
 
 TEST_F(ServeTest, SmallEndpointsAnswer) {

@@ -12,7 +12,7 @@
 namespace colibri {
 
 HttpClient::HttpClient(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  const timeval limit{.tv_sec = 5, .tv_usec = 0};
+  const timeval limit{.tv_sec = 30, .tv_usec = 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -14,7 +14,7 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   void send(const std::string& bytes);
-  // What comes until `end` was seen, the connection ends, or five seconds pass.
+  // What comes until `end` was seen, the connection ends, or half a minute passes.
   std::string read_until(const std::string& end);
   // The next `count` bytes, or fewer as above.
   std::string read_bytes(size_t count);
