@@ -33,7 +33,8 @@ sanitized debug base_test transport_test topology_test coordinator_test tokenize
   checkpoint_files_test fixtures_test fp8_test weight_loader_test matrix_loads_test \
   random_source_test container_format_test container_test convert_resume_test launch_test family_test \
   chat_template_test chat_template_limits_test chat_template_oracle_test http_server_test
-sanitized tsan base_test transport_test http_server_test
+sanitized tsan base_test transport_test
+if [ "$full" = yes ]; then sanitized tsan http_server_test; fi
 
 # New inputs for a minute a target; what a target finds is left in build/fuzz and fails the run.
 fuzz() {
