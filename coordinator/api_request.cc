@@ -269,7 +269,8 @@ std::string messages_json(json messages) {
 // "auto" and "none" are what a model without a tool parser does.
 void refuse_what_chat_cannot(Fields& fields) {
   if (const json* format = fields.find("response_format")) {
-    const bool is_text = format->is_object() && format->value("type", "") == "text";
+    const bool is_text =
+        format->is_object() && format->contains("type") && (*format)["type"] == "text";
     if (!is_text)
       wrong("response_format", *format, "{\"type\": \"text\"}: others are not supported");
   }
@@ -339,6 +340,27 @@ ApiRequest parse_chat_request(std::string_view body) {
   refuse_what_chat_cannot(fields);
   fields.refuse_others();
   return request;
+}
+
+ApiTokenize parse_tokenize_request(std::string_view body) {
+  const json object = parsed(body);
+  Fields fields(object);
+  if (fields.find("prompt") == nullptr) throw ApiError(400, "prompt", "'prompt' is missing");
+  ApiTokenize request{fields.text("prompt"), fields.boolean("add_special_tokens", true)};
+  fields.ignore({"model"});
+  fields.refuse_others();
+  return request;
+}
+
+std::vector<int32_t> parse_detokenize_request(std::string_view body) {
+  const json object = parsed(body);
+  Fields fields(object);
+  const json* tokens = fields.find("tokens");
+  if (tokens == nullptr) throw ApiError(400, "tokens", "'tokens' is missing");
+  if (!tokens->is_array()) wrong("tokens", *tokens, "a list of token ids");
+  fields.ignore({"model"});
+  fields.refuse_others();
+  return ids_of("tokens", *tokens);
 }
 
 SamplingParams sampling_of(const ApiSampling& asked, const SamplingParams& defaults) {

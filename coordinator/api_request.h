@@ -71,6 +71,15 @@ struct ApiRequest {
 ApiRequest parse_completion_request(std::string_view body);
 ApiRequest parse_chat_request(std::string_view body);
 
+struct ApiTokenize {
+  std::string prompt;
+  bool add_special_tokens = true;
+};
+// Errors: ApiError with 400.
+ApiTokenize parse_tokenize_request(std::string_view body);
+// The ids of {"tokens": [...]}. Errors: likewise.
+std::vector<int32_t> parse_detokenize_request(std::string_view body);
+
 // What the sampler is told, with `defaults` where the client says nothing. Errors: ApiError.
 SamplingParams sampling_of(const ApiSampling& asked, const SamplingParams& defaults);
 

@@ -41,12 +41,6 @@ void check_key(const HttpRequest& request, const std::string& key) {
   throw ApiError(401, "", "this server wants an API key: Authorization: Bearer KEY");
 }
 
-Json object_of(std::string_view body) {
-  Json object = Json::parse(body, nullptr, false);
-  if (!object.is_object()) throw ApiError(400, "", "the body is no JSON object");
-  return object;
-}
-
 std::string dumped(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -105,33 +99,13 @@ std::string models_body(const std::string& model, int64_t max_context) {
 }
 
 std::string tokenize_body(std::string_view body, const Tokenizer& tokenizer, int64_t max_context) {
-  const Json object = object_of(body);
-  const auto prompt = object.find("prompt");
-  if (prompt == object.end() || !prompt->is_string()) {
-    throw ApiError(400, "prompt", "'prompt' is missing or no string");
-  }
-  const auto special = object.find("add_special_tokens");
-  if (special != object.end() && !special->is_boolean()) {
-    throw ApiError(400, "add_special_tokens", "'add_special_tokens' is no boolean");
-  }
-  const bool adds = special == object.end() || special->get<bool>();
-  const auto ids = tokenizer.encode(prompt->get_ref<const std::string&>(), adds);
+  const ApiTokenize request = parse_tokenize_request(body);
+  const auto ids = tokenizer.encode(request.prompt, request.add_special_tokens);
   return dumped({{"count", ids.size()}, {"max_model_len", max_context}, {"tokens", ids}});
 }
 
 std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer) {
-  const Json object = object_of(body);
-  const auto tokens = object.find("tokens");
-  std::vector<int32_t> ids;
-  const bool is_list = tokens != object.end() && tokens->is_array();
-  for (const Json& id : is_list ? *tokens : Json::array()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) {
-      throw ApiError(400, "tokens", "'tokens' has what is no token id");
-    }
-    ids.push_back(id.get<int32_t>());
-  }
-  if (!is_list) throw ApiError(400, "tokens", "'tokens' is missing or no list");
-  return dumped({{"prompt", tokenizer.decode(ids, false)}});
+  return dumped({{"prompt", tokenizer.decode(parse_detokenize_request(body), false)}});
 }
 
 ApiIdentity new_identity(const std::string& model, bool is_chat) {

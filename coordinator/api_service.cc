@@ -96,6 +96,8 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   } catch (const Error& error) {
     const bool is_ours = error.kind() == ErrorKind::kInternal;
     send_error(*reply, is_ours ? 500 : 400, "", error.what());
+  } catch (const std::exception& error) {
+    send_error(*reply, 500, "", error.what());  // whatever a client sends, the server stays up
   }
 }
 
@@ -168,13 +170,13 @@ void ApiService::queue(std::shared_ptr<Job> job) {
   came_.notify_one();
 }
 
-// ---- The engine's thread
-// --------------------------------------------------------------------------
+// ---- The engine's thread -----------------------------------------------------------------
 
 std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wait) {
   std::unique_lock lock(mutex_);
   // Not for long: `is_over` is asked in between.
-  if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50));
+  const auto has_come = [this] { return !waiting_.empty(); };
+  if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50), has_come);
   return std::exchange(waiting_, {});
 }
 

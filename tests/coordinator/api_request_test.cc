@@ -107,6 +107,7 @@ TEST(ApiRequestTest, FieldsWithoutEffectAreAccepted) {
 TEST(ApiRequestTest, OtherFieldsAreRefusedByName) {
   expect_chat_refused(R"("functions":[])", "functions", "not supported");
   expect_chat_refused(R"("response_format":{"type":"json_object"})", "response_format", "text");
+  expect_chat_refused(R"("response_format":{"type":5})", "response_format", "text");
   expect_chat_refused(R"("tool_choice":"required")", "tool_choice", "none");
   expect_completion_refused(R"("suffix":"s")", "suffix", "not supported");
   expect_completion_refused(R"("best_of":3)", "best_of", "is 3");
@@ -127,6 +128,16 @@ TEST(ApiRequestTest, ValuesOutOfRangeAreNamed) {
   expect_chat_refused(R"("top_logprobs":1)", "top_logprobs", "'logprobs': true");
   expect_chat_refused(R"("stream_options":{})", "stream_options", "'stream': true");
   expect_chat_refused(R"("stream":true,"stream_options":{"x":1})", "x", "not supported");
+}
+
+TEST(ApiRequestTest, TokenEndpointsReadTheirBodies) {
+  EXPECT_FALSE(
+      parse_tokenize_request(R"({"prompt":"a","add_special_tokens":false})").add_special_tokens);
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens":[1,2]})"), (std::vector<int32_t>{1, 2}));
+  expect_refused(parse_tokenize_request, R"({"prompt":"a","x":1})", "x", "not supported");
+  expect_refused(parse_tokenize_request, "{}", "prompt", "missing");
+  expect_refused(parse_detokenize_request, R"({"tokens":"a"})", "tokens", "a list");
+  expect_refused(parse_detokenize_request, R"({"tokens":[-1]})", "tokens", "an integer");
 }
 
 TEST(ApiRequestTest, WhatIsNoRequestIsRefused) {
