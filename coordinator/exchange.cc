@@ -26,6 +26,8 @@ class Exchange : public ExpertExchange {
   void run_local(Stream& stream) override;
   ExpertResults finish(const Deadline& deadline, Stream& stream) override;
   const ExchangeTotals& totals() const override { return totals_; }
+  std::vector<int> late_ranks() const override { return late_; }
+  void restart() override;
 
  private:
   struct Remote {
@@ -50,6 +52,7 @@ class Exchange : public ExpertExchange {
   }
   RowMessageLayout layout_of(size_t rank) const;
   size_t pairs_of(size_t rank) const;
+  void take_memory();
   void lay_out_results();
   void fill_message(size_t rank, Stream& stream);
   void gather_payload(size_t rank, std::byte* to, Stream& stream);
@@ -76,6 +79,7 @@ class Exchange : public ExpertExchange {
   std::vector<size_t> block_begin_;  // [R] bytes
   std::vector<int64_t> offset_;      // [P] elements
   std::vector<Remote> remotes_;
+  std::vector<int> late_;
   Buffer own_request_, own_answer_;  // --self-exchange only
   std::vector<int32_t> own_rows_;
   ExchangeTotals totals_;
@@ -89,22 +93,43 @@ Exchange::Exchange(const ExchangeOptions& options)
   }
   check(!options_.self_exchange || options_.transport != nullptr,
         "self-exchange needs a transport");
-  const auto pairs = static_cast<size_t>(options_.max_tokens * options_.top_k);
-  const size_t bytes = num_ranks_ * sizeof(RowHeader) + pairs * result_row_bytes();
-  results_ = Buffer(*options.device, bytes);
+  take_memory();
   if (!is_on_host()) {
-    host_results_ = Buffer(bytes);
     const auto most_rows = static_cast<size_t>(options_.max_tokens) *
                            std::min(static_cast<size_t>(options_.top_k), num_ranks_);
     row_token_.reserve(most_rows);
     const TokenRows form{nullptr, options_.row_dtype, options_.hidden_size};
     gathered_.reserve_discarding(most_rows * static_cast<size_t>(form.row_bytes()));
   }
-  send_.resize(num_ranks_);
   block_begin_.resize(num_ranks_);
-  offset_.reserve(pairs);
+  offset_.reserve(static_cast<size_t>(options_.max_tokens * options_.top_k));
   totals_.wait_us.resize(num_ranks_);
   totals_.compute_us.resize(num_ranks_);
+}
+
+// Where messages are written, read and sent from.
+void Exchange::take_memory() {
+  const auto pairs = static_cast<size_t>(options_.max_tokens * options_.top_k);
+  const size_t bytes = num_ranks_ * sizeof(RowHeader) + pairs * result_row_bytes();
+  results_ = Buffer(*options_.device, bytes);
+  if (!is_on_host()) host_results_ = Buffer(bytes);
+  send_ = std::vector<Buffer>(num_ranks_);
+}
+
+void Exchange::restart() {
+  remotes_.clear();
+  late_.clear();
+  if (options_.transport == nullptr) return;
+  struct Left {
+    Buffer results, host_results;
+    std::vector<Buffer> send;
+  };
+  const auto left = std::make_shared<Left>();
+  left->results = std::move(results_);
+  left->host_results = std::move(host_results_);
+  left->send = std::move(send_);
+  options_.transport->keep(left);
+  take_memory();
 }
 
 size_t Exchange::rows_of(size_t rank) const {
@@ -315,8 +340,12 @@ void Exchange::wait_for(size_t i, const Deadline& deadline) {
   while (!options_.transport->test(remotes_[i].pending)) {
     if (deadline.expired()) {
       std::vector<Pending> rest;
-      for (size_t r = i; r < remotes_.size(); ++r) rest.push_back(remotes_[r].pending);
+      for (size_t r = i; r < remotes_.size(); ++r) {
+        rest.push_back(remotes_[r].pending);
+        if (!options_.transport->test(rest.back())) late_.push_back(remotes_[r].rank);
+      }
       options_.transport->wait(rest, deadline, what());
+      late_.clear();
       return;
     }
     backoff.pause();

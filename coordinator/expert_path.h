@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/deadline.h"
 #include "coordinator/batch.h"
@@ -67,6 +68,12 @@ class ExpertPath {
   // Since it was made.
   virtual ExchangeTotals totals() const = 0;
   virtual FixedStepTotals fixed_steps() const { return {}; }
+  // After a step failed with kTimeout: the ranks that it was waiting for.
+  virtual std::vector<int> late_ranks() const { return {}; }
+  // After a step failed and before the transport's epoch moves on: gives up what is under way.
+  virtual void give_up() {}
+  // Between two steps: the placement it was made with has been assigned anew.
+  virtual void placement_changed() {}
 };
 
 }  // namespace colibri

@@ -32,6 +32,8 @@ class HostPath : public ExpertPath {
   }
   const LoadStats& load_stats() const override { return stats_; }
   ExchangeTotals totals() const override { return parts_.exchange->totals(); }
+  std::vector<int> late_ranks() const override { return parts_.exchange->late_ranks(); }
+  void give_up() override { parts_.exchange->restart(); }
 
  private:
   bool is_on_host() const { return parts_.device->place() == Place::kHost; }

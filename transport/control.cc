@@ -36,6 +36,12 @@ size_t body_bytes_of(ControlKind kind) {
       return sizeof(FixedStepBody);
     case ControlKind::kWorkDone:
       return sizeof(WorkDoneBody);
+    case ControlKind::kNewEpoch:
+      return sizeof(NewEpochBody);
+    case ControlKind::kChangePlacement:
+      return sizeof(ChangePlacementBody);
+    case ControlKind::kEndChange:
+      return sizeof(EndChangeBody);
   }
   return 0;
 }
@@ -93,6 +99,21 @@ void check_work_done(const WorkDoneBody& done, int from) {
   if (stage < 0 || stage > 2) refuse(from, "stage", stage, "[0, 2]");
 }
 
+void check_new_epoch(const NewEpochBody& next, const ControlHeader& header, int from) {
+  if (next.epoch <= header.epoch) refuse(from, "new epoch", next.epoch, "above ", header.epoch);
+}
+
+void check_change(const ChangePlacementBody& change, int from) {
+  if (change.text_bytes == 0 || change.text_bytes > kMaxPlacementBytes) {
+    refuse(from, "placement bytes", change.text_bytes, "[1, ", kMaxPlacementBytes, "]");
+  }
+  if (change.is_urgent > 1) refuse(from, "is_urgent", change.is_urgent, "0 or 1");
+}
+
+void check_end_change(const EndChangeBody& end, int from) {
+  if (end.is_adopted > 1) refuse(from, "is_adopted", end.is_adopted, "0 or 1");
+}
+
 void check_body(const ControlView& view, int from) {
   switch (view.kind()) {
     case ControlKind::kHello:
@@ -109,6 +130,12 @@ void check_body(const ControlView& view, int from) {
       return check_fixed_step(view.as<FixedStepBody>(), from);
     case ControlKind::kWorkDone:
       return check_work_done(view.as<WorkDoneBody>(), from);
+    case ControlKind::kNewEpoch:
+      return check_new_epoch(view.as<NewEpochBody>(), view.header, from);
+    case ControlKind::kChangePlacement:
+      return check_change(view.as<ChangePlacementBody>(), from);
+    case ControlKind::kEndChange:
+      return check_end_change(view.as<EndChangeBody>(), from);
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:
@@ -145,7 +172,7 @@ ControlView parse_control(std::span<const std::byte> message, int from, uint32_t
     refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
   }
   const size_t body_bytes = body_bytes_of(header.kind);
-  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 11]");
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 14]");
   if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
   if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
   if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);

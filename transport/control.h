@@ -22,7 +22,7 @@
 namespace colibri {
 
 inline constexpr uint32_t kControlMagic = 0x43524c43;  // "CLRC"
-inline constexpr uint16_t kControlVersion = 3;
+inline constexpr uint16_t kControlVersion = 4;
 inline constexpr size_t kMaxControlBytes = 16384;
 
 enum class ControlKind : uint16_t {
@@ -37,6 +37,9 @@ enum class ControlKind : uint16_t {
   kLayerRows = 9,
   kFixedStep = 10,
   kWorkDone = 11,
+  kNewEpoch = 12,
+  kChangePlacement = 13,
+  kEndChange = 14,
 };
 
 struct ControlHeader {
@@ -162,6 +165,34 @@ struct WorkDoneBody {
   WorkStage stage = WorkStage::kNone;  // of this layer; kNone: of no layer yet
 };
 static_assert(sizeof(WorkDoneBody) == 16);
+
+// Coordinator -> workers, still under the old epoch, after a rank was lost: what is under way is
+// void, go on under this epoch. Answered under the new one by a status.
+struct NewEpochBody {
+  static constexpr ControlKind kKind = ControlKind::kNewEpoch;
+  uint32_t epoch = 0;  // above the header's
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(NewEpochBody) == 8);
+
+// Coordinator -> workers: a placement of so many bytes follows on Channel::kStartup. Read what it
+// gives you beside your work; answered by a status once that is done.
+inline constexpr uint64_t kMaxPlacementBytes = uint64_t{64} << 20;
+struct ChangePlacementBody {
+  static constexpr ControlKind kKind = ControlKind::kChangePlacement;
+  uint64_t text_bytes = 0;  // 1 .. kMaxPlacementBytes
+  uint32_t is_urgent = 0;   // 0 or 1: no rows come until it is done
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(ChangePlacementBody) == 16);
+
+// Coordinator -> workers, between two steps: rows that come from now on mean the slots of the
+// change that was read, or that change is dropped. Answered by a status.
+struct EndChangeBody {
+  static constexpr ControlKind kKind = ControlKind::kEndChange;
+  uint32_t is_adopted = 0;  // 0 or 1
+};
+static_assert(sizeof(EndChangeBody) == 4);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
@@ -60,7 +61,24 @@ class LocalExperts {
   virtual void run(const LocalRows& rows, Stream& stream) = 0;
 };
 
-// The same for rows whose counts only the device knows; every array lies where the device computes.
+// Gives a rank other experts while those it has go on running. One thread, that of run().
+class ExpertHolder {
+ public:
+  virtual ~ExpertHolder() = default;
+  // Begins to read, on threads of its own, what this rank holds under the placement (its file form,
+  // docs/placement.md) and does not hold now. An earlier change that was not adopted is dropped.
+  // `is_urgent`: nothing else runs meanwhile, so every core may read. Returns soon.
+  // Errors: kInput for a placement that does not fit; kEnvironment when memory ends.
+  virtual void begin_change(std::string_view placement_text, bool is_urgent) = 0;
+  // True once the change has been read. Errors: those of the reading. Never blocks.
+  virtual bool is_change_read() = 0;
+  // From the next run() on, slots are those of the change, which has been read.
+  virtual void adopt_change() = 0;
+  // Forgets a change. Waits for the thread that reads it.
+  virtual void drop_change() = 0;
+};
+
+// The same as LocalExperts for rows whose counts only the device knows; every array lies where the device computes.
 // Rows [0, *num_rows), or rows [row_range[0], row_range[1]) where num_rows is null, are rows
 // row_token[row] of `tokens` (row itself where that is null). The bounds size the work. Results:
 // one a pair, those past max_results dropped. Faults of the counts set bits of *flags
@@ -120,6 +138,11 @@ class ExpertExchange {
   // Waits for every result. Valid until the next begin. Errors as Transport::wait.
   virtual ExpertResults finish(const Deadline& deadline, Stream& stream) = 0;
   virtual const ExchangeTotals& totals() const = 0;
+  // After finish() failed with kTimeout: the ranks whose results had not come.
+  virtual std::vector<int> late_ranks() const { return {}; }
+  // After a failure, before the epoch moves on: forgets the batch under way. Messages may still
+  // arrive where they were expected, so that memory is left to the transport and taken anew.
+  virtual void restart() {}
 };
 
 }  // namespace colibri

@@ -19,6 +19,46 @@ MatrixView& matrix_of(ExpertWeights& weights, TensorRole role) {
   return role == TensorRole::kExpertUp ? weights.up : weights.down;
 }
 
+const ResidentExpert* find_expert(const std::vector<ResidentExpert>& slots, int32_t expert) {
+  const auto found = std::find_if(slots.begin(), slots.end(), [&](const ResidentExpert& resident) {
+    return resident.expert == expert;
+  });
+  return found == slots.end() ? nullptr : &*found;
+}
+
+// Forms and size of an expert that is to be read; its loads begin at offset 0 of its memory.
+std::vector<MatrixLoad> lay_out_expert(const Checkpoint& checkpoint, int layer, int32_t expert,
+                                       const WeightFormats& formats, ResidentExpert& out) {
+  std::vector<MatrixLoad> loads;
+  out = {.expert = expert, .weights = {}};
+  for (const TensorRole role : kExpertRoles) {
+    const TensorRange range = checkpoint.range({role, layer, expert});
+    MatrixView& view = matrix_of(out.weights, role);
+    view = {nullptr, kept_dtype(role, range.dtype, formats), range.rows, range.cols};
+    loads.push_back({range, view.dtype, out.bytes});
+    out.bytes += aligned(static_cast<size_t>(view.size_bytes()));
+  }
+  return loads;
+}
+
+// Memory of an expert that has gone, if there is some of this size.
+bool take_unused(std::vector<ResidentExpert>& unused, ResidentExpert& expert) {
+  const auto found = std::find_if(unused.begin(), unused.end(), [&](const ResidentExpert& old) {
+    return old.bytes == expert.bytes;
+  });
+  if (found == unused.end()) return false;
+  expert.memory = found->memory;
+  unused.erase(found);
+  return true;
+}
+
+// The matrices' addresses; loads still count from the expert's own memory.
+void place(ResidentExpert& expert, const std::vector<MatrixLoad>& loads) {
+  for (size_t i = 0; i < kExpertRoles.size(); ++i) {
+    matrix_of(expert.weights, kExpertRoles[i]).data = expert.memory + loads[i].offset_bytes;
+  }
+}
+
 }  // namespace
 
 ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placement,
@@ -27,55 +67,100 @@ ExpertShard::ExpertShard(const Checkpoint& checkpoint, const Placement& placemen
       backend_(backend),
       hidden_size_(checkpoint.config().hidden_size),
       width_(checkpoint.config().expert_width),
+      slots_(static_cast<size_t>(checkpoint.config().num_layers)),
       device_groups_(*backend.device),
       device_group_begin_(*backend.device),
       device_pair_row_(*backend.device),
       device_out_offset_(*backend.device) {
-  std::vector<MatrixLoad> loads;
-  lay_out(checkpoint, placement, loads);
-  if (!loads.empty()) {
-    hidden_ = Buffer(*backend.device,
-                     static_cast<size_t>(options.max_pairs * 2 * width_) * sizeof(float));
-    if (row_dtype_ == DType::kI8) {
-      hidden_quantised_ = Buffer(
-          *backend.device, static_cast<size_t>(options.max_pairs * activation_row_bytes(width_)));
-    }
-  }
-  if (options_.reads_weights) {
-    load_to_backend(checkpoint, loads, memory_.as<char>(), backend, options_.on_bytes);
-  }
-  lay_out_tables();
+  ShardChange all = plan_change(checkpoint, placement);
+  if (options_.reads_weights) load(all, checkpoint, backend, options_.on_bytes);
+  adopt(std::move(all));
   options_.on_bytes = {};  // what it captured may end with the load
 }
 
-void ExpertShard::lay_out(const Checkpoint& checkpoint, const Placement& placement,
-                          std::vector<MatrixLoad>& loads) {
-  const int num_layers = checkpoint.config().num_layers;
-  slots_.resize(static_cast<size_t>(num_layers));
-  std::vector<MatrixView*> views;  // of each load
-  size_t at = 0;
-  for (int layer = 0; layer < num_layers; ++layer) {
-    if (!checkpoint.config().layer_is_moe[static_cast<size_t>(layer)]) continue;
-    const auto experts = placement.experts_of(layer, options_.rank);
-    auto& slots = slots_[static_cast<size_t>(layer)];
+int64_t ExpertShard::resident_bytes() const {
+  size_t bytes = 0;
+  for (const Buffer& memory : memory_) bytes += memory.size_bytes();
+  return static_cast<int64_t>(bytes);
+}
+
+ShardChange ExpertShard::plan_change(const Checkpoint& checkpoint,
+                                     const Placement& placement) const {
+  ShardChange change;
+  change.slots.resize(slots_.size());
+  std::vector<ResidentExpert> unused = unused_;
+  std::vector<ResidentExpert*> homeless;
+  std::vector<std::vector<MatrixLoad>> loads_of_homeless;
+  size_t fresh_bytes = 0;
+  for (size_t layer = 0; layer < slots_.size(); ++layer) {
+    const auto experts = placement.experts_of(static_cast<int>(layer), options_.rank);
+    auto& slots = change.slots[layer];
     slots.resize(experts.size());
-    num_resident_ += static_cast<int64_t>(experts.size());
     for (size_t slot = 0; slot < experts.size(); ++slot) {
-      for (const TensorRole role : kExpertRoles) {
-        const TensorRange range = checkpoint.range({role, layer, experts[slot]});
-        MatrixView& view = matrix_of(slots[slot], role);
-        view = {nullptr, kept_dtype(role, range.dtype, options_.formats), range.rows, range.cols};
-        weight_dtype_ = view.dtype;
-        row_dtype_ = row_dtype_for(view.dtype, backend_.activations);
-        loads.push_back({range, view.dtype, at});
-        views.push_back(&view);
-        at += aligned(static_cast<size_t>(view.size_bytes()));
+      if (const ResidentExpert* held = find_expert(slots_[layer], experts[slot])) {
+        slots[slot] = *held;
+        continue;
+      }
+      auto loads = lay_out_expert(checkpoint, static_cast<int>(layer), experts[slot],
+                                  options_.formats, slots[slot]);
+      ++change.num_new;
+      if (take_unused(unused, slots[slot])) {
+        place(slots[slot], loads);
+        change.parts.push_back({slots[slot].memory, std::move(loads)});
+      } else {
+        fresh_bytes += slots[slot].bytes;
+        homeless.push_back(&slots[slot]);
+        loads_of_homeless.push_back(std::move(loads));
       }
     }
   }
-  memory_ = Buffer(*backend_.device, at);
-  for (size_t i = 0; i < loads.size(); ++i) {
-    views[i]->data = memory_.as<char>() + loads[i].offset_bytes;
+  change.fresh = Buffer(*backend_.device, fresh_bytes);
+  ShardChange::Part part{change.fresh.as<char>(), {}};
+  size_t at = 0;
+  for (size_t i = 0; i < homeless.size(); ++i) {
+    homeless[i]->memory = part.memory + at;
+    place(*homeless[i], loads_of_homeless[i]);
+    for (MatrixLoad& load : loads_of_homeless[i]) {
+      load.offset_bytes += at;
+      part.loads.push_back(std::move(load));
+    }
+    at += homeless[i]->bytes;
+  }
+  if (!part.loads.empty()) change.parts.push_back(std::move(part));
+  return change;
+}
+
+void ExpertShard::load(const ShardChange& change, const Checkpoint& checkpoint,
+                       const Backend& backend, const ShardBytesRead& on_bytes) {
+  for (const ShardChange::Part& part : change.parts) {
+    load_to_backend(checkpoint, part.loads, part.memory, backend, on_bytes);
+  }
+}
+
+void ExpertShard::adopt(ShardChange change) {
+  for (const auto& slots : slots_) unused_.insert(unused_.end(), slots.begin(), slots.end());
+  num_resident_ = 0;
+  for (const auto& slots : change.slots) {
+    num_resident_ += static_cast<int64_t>(slots.size());
+    for (const ResidentExpert& kept : slots) {
+      std::erase_if(unused_, [&](const ResidentExpert& u) { return u.memory == kept.memory; });
+      weight_dtype_ = kept.weights.gate.dtype;
+      row_dtype_ = row_dtype_for(weight_dtype_, backend_.activations);
+    }
+  }
+  slots_ = std::move(change.slots);
+  if (change.fresh.size_bytes() > 0) memory_.push_back(std::move(change.fresh));
+  if (num_resident_ > 0) take_workspace();
+  lay_out_tables();
+}
+
+void ExpertShard::take_workspace() {
+  if (hidden_.size_bytes() > 0) return;
+  Device& device = *backend_.device;
+  const int64_t pairs = options_.max_pairs;
+  hidden_ = Buffer(device, static_cast<size_t>(pairs * 2 * width_) * sizeof(float));
+  if (row_dtype_ == DType::kI8) {
+    hidden_quantised_ = Buffer(device, static_cast<size_t>(pairs * activation_row_bytes(width_)));
   }
 }
 
@@ -83,9 +168,10 @@ void ExpertShard::lay_out_tables() {
   std::vector<ExpertWeights> all;
   size_t most_slots = 0;
   for (const auto& slots : slots_) {
-    all.insert(all.end(), slots.begin(), slots.end());
+    for (const ResidentExpert& resident : slots) all.push_back(resident.weights);
     most_slots = std::max(most_slots, slots.size());
   }
+  slot_table_.clear();
   if (all.empty()) return;
   Device& device = *backend_.device;
   slot_memory_ = uploaded(std::span<const ExpertWeights>(all), device, *backend_.stream);
@@ -125,7 +211,7 @@ void ExpertShard::group_by_slot(const LocalRows& rows) {
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     next_[slot] = group_begin_.back();
     if (slot_count_[slot] == 0) continue;
-    groups_.push_back(slots[slot]);
+    groups_.push_back(slots[slot].weights);
     group_begin_.push_back(group_begin_.back() + slot_count_[slot]);
   }
   pair_row_.resize(num_pairs);

@@ -30,6 +30,27 @@ struct ShardOptions {
   bool reads_weights = true;  // false: takes its memory and reads nothing, for a plan
 };
 
+// One expert as a shard holds it.
+struct ResidentExpert {
+  int32_t expert = 0;
+  ExpertWeights weights;
+  char* memory = nullptr;  // of its three matrices
+  size_t bytes = 0;
+};
+
+// A shard's experts under another placement, beside those that run: which stay, and memory for
+// those that come.
+struct ShardChange {
+  struct Part {
+    char* memory = nullptr;
+    std::vector<MatrixLoad> loads;
+  };
+  std::vector<std::vector<ResidentExpert>> slots;  // [L][slot]
+  std::vector<Part> parts;                         // what is to be read, and where to
+  Buffer fresh;                                    // memory of those that did not fit elsewhere
+  int64_t num_new = 0;                             // experts to read
+};
+
 class ExpertShard : public LocalExperts, public DeviceExperts {
  public:
   // Takes the memory of all slots of `options.rank` where the backend computes, then reads them
@@ -46,15 +67,26 @@ class ExpertShard : public LocalExperts, public DeviceExperts {
   // bound of the pairs.
   void run(const DeviceRows& rows, Stream& stream) override;
 
+  // What `placement` makes of this shard: experts that it holds stay in place, others get memory
+  // that no expert uses, or fresh memory. run() knows nothing of it. Errors: kEnvironment when
+  // memory ends.
+  ShardChange plan_change(const Checkpoint& checkpoint, const Placement& placement) const;
+  // Reads what is new, with every thread of backend's pool. May run on another thread beside run().
+  // Errors: as Checkpoint::read.
+  static void load(const ShardChange& change, const Checkpoint& checkpoint, const Backend& backend,
+                   const ShardBytesRead& on_bytes);
+  // From the next run() on, slots are those of `change`, which was planned since the last adopt().
+  // Nothing of an earlier run() may be under way on the device; graphs that hold one are stale.
+  void adopt(ShardChange change);
+
   // The form of the rows that run() takes: quantised when the experts are. kF32 without experts.
   DType row_dtype() const { return row_dtype_; }
-  // All bytes and all slots kept.
-  int64_t resident_bytes() const { return static_cast<int64_t>(memory_.size_bytes()); }
+  // All bytes taken for experts, and all slots kept.
+  int64_t resident_bytes() const;
   int64_t num_resident() const { return num_resident_; }
 
  private:
-  void lay_out(const Checkpoint& checkpoint, const Placement& placement,
-               std::vector<MatrixLoad>& loads);
+  void take_workspace();
   void lay_out_tables();
   void group_by_slot(const LocalRows& rows);
   void run_groups(const TokenRows& tokens, const ResultRows& out, GroupedFfn groups,
@@ -64,8 +96,9 @@ class ExpertShard : public LocalExperts, public DeviceExperts {
   Backend backend_;
   int64_t hidden_size_, width_, num_resident_ = 0;
   DType row_dtype_ = DType::kF32, weight_dtype_ = DType::kF32;
-  Buffer memory_;                                  // every matrix of every slot
-  std::vector<std::vector<ExpertWeights>> slots_;  // [L][slot]
+  std::vector<Buffer> memory_;                      // of all experts
+  std::vector<std::vector<ResidentExpert>> slots_;  // [L][slot]
+  std::vector<ResidentExpert> unused_;              // memory that no slot uses
   // One call's plan; capacity is kept.
   Buffer hidden_;                    // [max_pairs, 2 I]
   Buffer hidden_quantised_;          // [max_pairs] quantised rows of I, for quantised experts

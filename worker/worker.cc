@@ -39,27 +39,38 @@ void send_stats(Transport& transport, int coordinator, const WorkerTotals& total
 }
 
 Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions& options)
-    : transport_(transport), experts_(experts), options_(options) {
+    : transport_(transport),
+      experts_(experts),
+      options_(options),
+      orders_(transport, options.holder, options.coordinators.at(0)) {
+  check(options.holder == nullptr || options.coordinators.size() == 1,
+        "experts that change under several coordinators");
   row_numbers_.resize(static_cast<size_t>(options.max_rows));
   std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
   for (const int rank : options.coordinators) {
     Client client;
     client.rank = rank;
-    client.rows = Buffer(row_message_capacity(options));
-    client.results = Buffer(sizeof(RowHeader) + results_bytes(options, options.max_pairs));
-    client.control = Buffer(kMaxControlBytes);
+    client.messages = new_messages();
     clients_.push_back(std::move(client));
   }
 }
 
+std::shared_ptr<Worker::Messages> Worker::new_messages() const {
+  const auto messages = std::make_shared<Messages>();
+  messages->rows = Buffer(row_message_capacity(options_));
+  messages->results = Buffer(sizeof(RowHeader) + results_bytes(options_, options_.max_pairs));
+  messages->control = Buffer(kMaxControlBytes);
+  return messages;
+}
+
 void Worker::post_rows(Client& client) {
-  const RecvOp recv{client.rank, Channel::kRows, client.rows.data(), client.rows.size_bytes()};
+  const RecvOp recv{client.rank, Channel::kRows, client.messages->rows.data(), client.messages->rows.size_bytes()};
   client.rows_pending = transport_.post({{}, {&recv, 1}}, nullptr);
 }
 
 void Worker::post_control(Client& client) {
-  const RecvOp recv{client.rank, Channel::kControl, client.control.data(),
-                    client.control.size_bytes()};
+  const RecvOp recv{client.rank, Channel::kControl, client.messages->control.data(),
+                    client.messages->control.size_bytes()};
   client.control_pending = transport_.post({{}, {&recv, 1}}, nullptr);
 }
 
@@ -77,6 +88,7 @@ int Worker::run(Stream& stream) {
       found = poll(client, stream) || found;
       if (client.stopped) --num_running;
     }
+    orders_.look();
     if (found) {
       backoff.reset();
     } else {
@@ -96,18 +108,34 @@ bool Worker::poll(Client& client, Stream& stream) {
   if (!transport_.test(client.control_pending)) return false;
   const size_t bytes = transport_.take_received_bytes(client.control_pending).at(0);
   obey(client,
-       parse_control({client.control.as<std::byte>(), bytes}, client.rank, transport_.epoch()));
+       parse_control({client.messages->control.as<std::byte>(), bytes}, client.rank, transport_.epoch()));
   return true;
 }
 
 void Worker::obey(Client& client, const ControlView& command) {
+  if (command.kind() == ControlKind::kNewEpoch) {
+    return begin_epoch(client, command.as<NewEpochBody>().epoch);
+  }
+  if (orders_.obey(command)) return post_control(client);
   if (command.kind() != ControlKind::kStop) {
     fail(ErrorKind::kInput, "rank ", client.rank, " sent a control message of kind ",
-         static_cast<int>(command.kind()), " to a worker, want stop");
+         static_cast<int>(command.kind()), " to a worker, want stop, an epoch or a placement");
   }
   exit_code_ = command.as<StopBody>().exit_code;
   client.stopped = true;
   send_stats(transport_, client.rank, totals_);
+}
+
+// What was under way is void, and may still write to where it was posted: that memory is left.
+void Worker::begin_epoch(Client& client, uint32_t epoch) {
+  check(clients_.size() == 1, "a new epoch under several coordinators");
+  transport_.keep(client.messages);
+  client.messages = new_messages();
+  client.is_sending = false;
+  transport_.set_epoch(epoch);
+  orders_.begin_epoch();
+  post_rows(client);
+  post_control(client);
 }
 
 void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
@@ -119,7 +147,7 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
                             .max_rows = options_.max_rows,
                             .max_pairs = options_.max_pairs};
   const RowMessageView view =
-      parse_row_message({client.rows.as<std::byte>(), message_bytes}, client.rank, want);
+      parse_row_message({client.messages->rows.as<std::byte>(), message_bytes}, client.rank, want);
   if (client.is_sending) {  // the last results may still be under way out of this buffer
     transport_.wait({&client.results_pending, 1}, Deadline::never(), "sending results");
     client.is_sending = false;
@@ -130,7 +158,7 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
                 .row_token = {row_numbers_.data(), static_cast<size_t>(view.header->num_rows)},
                 .pair_begin = view.pair_begin,
                 .slot = view.slots,
-                .out = {client.results.as<std::byte>() + sizeof(RowHeader), options_.result_dtype}},
+                .out = {client.messages->results.as<std::byte>() + sizeof(RowHeader), options_.result_dtype}},
                stream);
   const auto took = std::chrono::steady_clock::now() - start;
   send_results(client, view, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
@@ -144,8 +172,8 @@ void Worker::send_results(Client& client, const RowMessageView& view, uint64_t c
   totals_.num_pairs += static_cast<uint64_t>(view.header->num_pairs);
   totals_.compute_ns += compute_ns;
   ++totals_.num_messages;
-  std::memcpy(client.results.data(), &header, sizeof header);
-  const SendOp send{client.rank, Channel::kResults, client.results.data(), sizeof header + bytes};
+  std::memcpy(client.messages->results.data(), &header, sizeof header);
+  const SendOp send{client.rank, Channel::kResults, client.messages->results.data(), sizeof header + bytes};
   client.results_pending = transport_.post({{&send, 1}, {}}, nullptr);
   client.is_sending = true;
 }

@@ -1,8 +1,11 @@
 // A worker's loop: rows arrive, the shard runs them, results go back to whoever asked, until every
 // coordinator has said stop. A worker keeps no state between messages: each row message says all.
+// Which experts it holds may change between two of them, and after the loss of a rank it goes on
+// under a new epoch.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/buffer.h"
@@ -10,6 +13,7 @@
 #include "transport/expert_exchange.h"
 #include "transport/row_batch.h"
 #include "transport/transport.h"
+#include "worker/placement_orders.h"
 
 namespace colibri {
 
@@ -21,6 +25,9 @@ struct WorkerOptions {
   int num_layers = 0;
   int64_t max_rows = 0, max_pairs = 0;  // of one message
   bool may_spin = true;                 // ranks do not outnumber cores
+  // Obeys orders to hold other experts, of a single coordinator; null: they are refused. Outlives
+  // the worker.
+  ExpertHolder* holder = nullptr;
 };
 
 struct WorkerTotals {
@@ -46,18 +53,23 @@ class Worker {
   int run(Stream& stream);
 
  private:
+  struct Messages {
+    Buffer rows, results, control;
+  };
   struct Client {
     int rank = 0;
     bool stopped = false;
-    Buffer rows, results, control;
+    std::shared_ptr<Messages> messages;
     Pending rows_pending, results_pending, control_pending;
     bool is_sending = false;
   };
 
+  std::shared_ptr<Messages> new_messages() const;
   void post_rows(Client& client);
   void post_control(Client& client);
   bool poll(Client& client, Stream& stream);
   void obey(Client& client, const ControlView& command);
+  void begin_epoch(Client& client, uint32_t epoch);
   void serve(Client& client, size_t message_bytes, Stream& stream);
   void send_results(Client& client, const RowMessageView& view, uint64_t compute_ns);
 
@@ -65,6 +77,7 @@ class Worker {
   LocalExperts& experts_;
   WorkerOptions options_;
   std::vector<Client> clients_;
+  PlacementOrders orders_;
   std::vector<int32_t> row_numbers_;  // 0, 1, 2, ...
   WorkerTotals totals_;
   int exit_code_ = 0;
