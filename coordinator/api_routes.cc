@@ -20,7 +20,8 @@ constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
                                    {"POST", "/tokenize", ApiRoute::kTokenize},
                                    {"POST", "/detokenize", ApiRoute::kDetokenize},
                                    {"POST", "/v1/completions", ApiRoute::kCompletions},
-                                   {"POST", "/v1/chat/completions", ApiRoute::kChat}};
+                                   {"POST", "/v1/chat/completions", ApiRoute::kChat},
+                                   {"POST", "/rebalance", ApiRoute::kRebalance}};
 
 // Takes as long whatever differs.
 bool is_same_key(const std::string& given, const std::string& key) {
@@ -88,6 +89,18 @@ void send_error(HttpReply& reply, int status, const std::string& param,
 }
 
 std::string version_body(const std::string& version) { return dumped({{"version", version}}); }
+
+std::string health_body(const std::vector<int>& lost_ranks) {
+  Json body = {{"status", "ok"}, {"degraded", !lost_ranks.empty()}};
+  if (!lost_ranks.empty()) body["lost_ranks"] = lost_ranks;
+  return dumped(body);
+}
+
+std::string rebalance_body(const RebalanceResult& result) {
+  return dumped({{"moved_experts", result.num_moved_slots},
+                 {"read_bytes", result.read_bytes},
+                 {"seconds", result.seconds}});
+}
 
 std::string models_body(const std::string& model, int64_t max_context) {
   const Json one = {{"id", model},

@@ -7,12 +7,22 @@
 
 #include "coordinator/api_request.h"
 #include "coordinator/api_response.h"
+#include "coordinator/expert_ranks.h"
 #include "coordinator/http_server.h"
 #include "model/tokenizer.h"
 
 namespace colibri {
 
-enum class ApiRoute { kHealth, kVersion, kModels, kTokenize, kDetokenize, kCompletions, kChat };
+enum class ApiRoute {
+  kHealth,
+  kVersion,
+  kModels,
+  kTokenize,
+  kDetokenize,
+  kCompletions,
+  kChat,
+  kRebalance
+};
 
 // Errors: ApiError with 404, 405 (another method), or 401 where `api_key` is wanted and not given;
 // /health needs none.
@@ -22,6 +32,10 @@ void send_json(HttpReply& reply, std::string body);
 void send_error(HttpReply& reply, int status, const std::string& param, const std::string& message);
 
 std::string version_body(const std::string& version);
+// {"status":"ok","degraded":...}, and who is lost.
+std::string health_body(const std::vector<int>& lost_ranks);
+// {"moved_experts", "read_bytes", "seconds"}.
+std::string rebalance_body(const RebalanceResult& result);
 std::string models_body(const std::string& model, int64_t max_context);
 // {"prompt": text, "add_special_tokens": true} -> {"count", "max_model_len", "tokens"}.
 std::string tokenize_body(std::string_view body, const Tokenizer& tokenizer, int64_t max_context);

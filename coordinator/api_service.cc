@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "coordinator/answer.h"
@@ -39,7 +40,8 @@ struct ApiService::Job {
     return usage;
   }
   void write(std::string piece) {
-    if (!piece.empty() && !reply->write(std::move(piece))) is_gone = true;
+    if (is_gone || piece.empty()) return;
+    if (!reply->write(std::move(piece))) is_gone = true;
   }
   void on_text(int index, const std::string& text) {
     if (asked.stream) write(api_piece_event(who, {.index = index, .text = text}));
@@ -105,8 +107,7 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
   const ApiRoute route = find_route(request, options_.api_key);
   switch (route) {
     case ApiRoute::kHealth:
-      if (is_open_) return send_json(*reply, R"({"status":"ok"})");
-      return send_error(*reply, 503, "", "no step can run: loading, or ending");
+      return health(*reply);
     case ApiRoute::kVersion:
       return send_json(*reply, version_body(model_.version));
     case ApiRoute::kModels:
@@ -119,6 +120,8 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
       return complete(parse_completion_request(request.body), false, reply);
     case ApiRoute::kChat:
       return complete(parse_chat_request(request.body), true, reply);
+    case ApiRoute::kRebalance:
+      return rebalance(request.body, reply);
   }
 }
 
@@ -160,7 +163,7 @@ void ApiService::complete(ApiRequest asked, bool is_chat, const std::shared_ptr<
 
 void ApiService::queue(std::shared_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
-  if (!is_open_) throw ApiError(503, "", "no step can run: loading, or ending");
+  if (!is_open_) throw ApiError(503, "", why_closed_);
   if (waiting_.size() >= static_cast<size_t>(options_.max_waiting)) {
     throw ApiError(429, "",
                    "there are already " + std::to_string(waiting_.size()) +
@@ -180,24 +183,59 @@ std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wai
   return std::exchange(waiting_, {});
 }
 
-void ApiService::run(Engine& engine, const std::function<bool()>& is_over) {
+void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over) {
+  ranks_ = &ranks;
   is_open_ = true;
-  try {
-    bool works = false;
-    for (;;) {
+  bool works = false;
+  for (;;) {
+    try {
       if (is_over()) is_open_ = false;
       const auto jobs = take_jobs(!works && is_open_);
       for (const auto& job : jobs) begin(engine, job);
       cancel_gone(engine);
-      works = engine.step();
+      begin_rebalance();
+      works = step(engine);
       std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
-      if (!works && !is_open_ && jobs.empty()) return;
+      if (!works && !is_open_ && jobs.empty()) return end_rebalances();
+    } catch (const Error& error) {
+      return go_down(engine, error, is_over);
+    } catch (const std::exception& error) {
+      is_open_ = false;
+      end_all(503, error.what());
+      throw;
     }
-  } catch (const std::exception& error) {
-    is_open_ = false;
-    end_all(503, error.what());
-    throw;
   }
+}
+
+// A step that failed for the loss of a rank runs again, once the others hold its experts.
+bool ApiService::step(Engine& engine) {
+  ranks_->look();
+  try {
+    return engine.step();
+  } catch (const Error& error) {
+    ranks_->recover(error);
+    return true;
+  }
+}
+
+// No step can run any more. Who asks is told why, until somebody ends this server.
+void ApiService::go_down(Engine& engine, const Error& error, const std::function<bool()>& is_over) {
+  {
+    const std::lock_guard lock(mutex_);
+    why_closed_ = error.what();
+    is_open_ = false;
+  }
+  end_all(503, error.what());
+  engine.cancel_all();
+  live_.clear();
+  const bool is_loss = error.kind() == ErrorKind::kRankLost ||
+                       error.kind() == ErrorKind::kTimeout ||
+                       error.kind() == ErrorKind::kEnvironment;
+  while (is_loss && !is_over()) {
+    end_rebalances();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw Error(error.kind(), error.what());
 }
 
 void ApiService::begin(Engine& engine, const std::shared_ptr<Job>& job) {
@@ -252,10 +290,50 @@ void ApiService::cancel_gone(Engine& engine) {
   }
 }
 
+// Nothing of what is answered here is written again when the engine ends it too.
 void ApiService::end_all(int status, const std::string& message) {
   for (const auto& job : take_jobs(false)) job->fail(status, message);
-  for (const auto& job : live_) job->fail(status, message);
-  live_.clear();
+  for (const auto& job : live_) {
+    job->fail(status, message);
+    job->is_gone = true;
+  }
+}
+
+// ---- Ranks ---------------------------------------------------------------------------------
+
+void ApiService::health(HttpReply& reply) {
+  if (is_open_) return send_json(reply, health_body(ranks_->state().lost));
+  const std::lock_guard lock(mutex_);
+  send_error(reply, 503, "", why_closed_);
+}
+
+void ApiService::rebalance(const std::string& placement, const std::shared_ptr<HttpReply>& reply) {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_) throw ApiError(503, "", why_closed_);
+  Placement next = ranks_->parse(placement);
+  if (asked_rebalance_) throw ApiError(409, "", "a rebalance is under way; try again later");
+  asked_rebalance_.emplace(Rebalance{std::move(next), reply});
+}
+
+void ApiService::begin_rebalance() {
+  const std::lock_guard lock(mutex_);
+  if (!asked_rebalance_) return;
+  const auto reply = asked_rebalance_->reply;
+  const bool begins =
+      ranks_->rebalance(std::move(asked_rebalance_->next), [reply](const RebalanceResult& result) {
+        if (!result.error) return send_json(*reply, rebalance_body(result));
+        send_error(*reply, result.error->kind == ErrorKind::kRankLost ? 503 : 500, "",
+                   result.error->message);
+      });
+  asked_rebalance_.reset();
+  if (!begins) send_error(*reply, 409, "", "a rebalance is under way; try again later");
+}
+
+// Of a server that ends.
+void ApiService::end_rebalances() {
+  const std::lock_guard lock(mutex_);
+  if (asked_rebalance_) send_error(*asked_rebalance_->reply, 503, "", why_closed_);
+  asked_rebalance_.reset();
 }
 
 }  // namespace colibri

@@ -15,6 +15,7 @@
 #include "coordinator/api_request.h"
 #include "coordinator/api_response.h"
 #include "coordinator/engine.h"
+#include "coordinator/expert_ranks.h"
 #include "coordinator/http_server.h"
 #include "model/chat_template.h"
 #include "model/tokenizer.h"
@@ -46,12 +47,19 @@ class ApiService {
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
   // On the engine's thread: runs requests until `is_over` says so and all that were taken are
-  // answered. Errors of the engine end every request with 503 and are thrown on.
-  void run(Engine& engine, const std::function<bool()>& is_over);
+  // answered. After the loss of a rank requests go on once `ranks` has recovered, with the same
+  // tokens. Where it cannot, every request is answered with 503 and the reason, those that are
+  // still to come too, until `is_over`; then the error is thrown. Other errors of the engine end
+  // every request with 503 and are thrown on.
+  void run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over);
 
  private:
   struct Job;
   struct Choice;
+  struct Rebalance {
+    Placement next;
+    std::shared_ptr<HttpReply> reply;
+  };
 
   void route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
   void complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply);
@@ -62,15 +70,24 @@ class ApiService {
   Request request_of(const std::shared_ptr<Job>& job, size_t choice_idx);
   void cancel_gone(Engine& engine);
   void end_all(int status, const std::string& message);
+  bool step(Engine& engine);
+  void go_down(Engine& engine, const Error& error, const std::function<bool()>& is_over);
+  void rebalance(const std::string& placement, const std::shared_ptr<HttpReply>& reply);
+  void begin_rebalance();
+  void end_rebalances();
+  void health(HttpReply& reply);
 
   ApiModel model_;
   std::optional<ChatTemplate> template_;  // none: a model without one
   ApiOptions options_;
   std::atomic<bool> is_open_ = false;  // steps can run
+  ExpertRanks* ranks_ = nullptr;       // while it runs
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::shared_ptr<Job>> waiting_;  // not yet begun
-  std::list<std::shared_ptr<Job>> live_;       // of the engine's thread
+  std::optional<Rebalance> asked_rebalance_;
+  std::string why_closed_ = "no step can run: loading, or ending";
+  std::list<std::shared_ptr<Job>> live_;  // of the engine's thread
 };
 
 }  // namespace colibri

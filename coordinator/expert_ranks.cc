@@ -113,7 +113,8 @@ void ExpertRanks::settle() {
     for (const int rank : full_) {
       capacity[static_cast<size_t>(rank)] = parts_.placement->num_slots(rank);
     }
-    const Placement next = placement_without(*parts_.shape, *parts_.placement, state_.lost, capacity);
+    const Placement next =
+        placement_without(*parts_.shape, *parts_.placement, state_.lost, capacity);
     const auto refusal = read_all(next);
     if (!refusal) return adopt(next);
     const bool is_full = refusal->error.kind == ErrorKind::kEnvironment;
@@ -129,10 +130,9 @@ void ExpertRanks::settle() {
 void ExpertRanks::move_epoch() {
   parts_.path->give_up();
   const uint32_t epoch = parts_.transport->epoch() + 1;
-  StatusRound round(*parts_.transport,
-                    {.workers = workers(),
-                     .order = encoded(NewEpochBody{.epoch = epoch}),
-                     .answered_under = epoch});
+  StatusRound round(*parts_.transport, {.workers = workers(),
+                                        .order = encoded(NewEpochBody{.epoch = epoch}),
+                                        .answered_under = epoch});
   wait(round, "a new epoch");
 }
 
@@ -206,9 +206,9 @@ std::optional<StatusRound::Refusal> ExpertRanks::read_all(const Placement& next)
 
 void ExpertRanks::end_change(bool is_adopted) {
   if (parts_.transport == nullptr) return;
-  StatusRound round(*parts_.transport,
-                    {.workers = workers(),
-                     .order = encoded(EndChangeBody{.is_adopted = is_adopted ? 1u : 0u})});
+  StatusRound round(
+      *parts_.transport,
+      {.workers = workers(), .order = encoded(EndChangeBody{.is_adopted = is_adopted ? 1u : 0u})});
   wait(round, "the end of a change of placement");
 }
 

@@ -70,6 +70,7 @@ void check_generate(const GenerateOptions& o) {
 void check_serve(const ServeOptions& o) {
   check_range("--port", o.port, 0, 65535);
   check_range("--max-waiting", o.max_waiting, 0, 1 << 20);
+  check_range("--survive", o.survive, 0, 1);
 }
 
 void check_model(const CommonOptions& o) {

@@ -13,6 +13,7 @@
 #include "launch/session_parts.h"
 #include "launch/session_setup.h"
 #include "topology/placement_file.h"
+#include "topology/replan.h"
 #include "transport/collectives.h"
 #include "transport/control.h"
 #include "transport/local_transport.h"
@@ -117,6 +118,7 @@ void ModelSession::open(const Prepare& prepare) {
 
 void ModelSession::place(std::vector<int64_t> capacity_slots) {
   const PlacementChoice choice = parse_placement_option(options_.placement);
+  capacity_slots_ = capacity_slots;
   placement_ = make_placement(choice, shape_,
                               {.num_ranks = context_.size,
                                .coordinator_experts = options_.coordinator_experts,
@@ -126,6 +128,9 @@ void ModelSession::place(std::vector<int64_t> capacity_slots) {
                                   : unasked_text(*placement_, options_.coordinator_experts);
   if (context_.is_root() && !unasked.empty()) context_.log->warn("{}", unasked);
   check_memory_plan();
+  if (context_.is_root() && needs_.survives_one) {
+    check_survives_one(shape_, *placement_, capacity_slots_);
+  }
   const ThreadPool::Options pool = pool_options(options_, context_);
   // Before the pool starts its threads, which inherit this one's cores.
   if (options_.bind == "own") bind_this_thread(pool.cpus.empty() ? allowed_cpus() : pool.cpus);
@@ -158,6 +163,8 @@ void ModelSession::load() {
     const auto on_bytes = [&](uint64_t bytes) { progress.add(bytes); };
     const NamedRange range(*backend_.device, "load weights");
     experts_ = make_experts(site(), true, on_bytes);
+    changes_ =
+        std::make_unique<ShardChanges>(*checkpoint_, shape_, *experts_.shard, site().backend);
     if (context_.is_root()) {
       coordinator_ = std::make_unique<Coordinator>();
       Coordinator& c = *coordinator_;
@@ -170,6 +177,7 @@ void ModelSession::load() {
       make_path(site(), experts_, c);
       make_forward(site(), c);
       make_engine(c);
+      make_ranks(c);
     }
     check_taken();
   } catch (...) {
@@ -276,7 +284,7 @@ int ModelSession::run(const Serve& serve) {
 
 int ModelSession::run_coordinator(const Serve& serve) {
   Coordinator& c = *coordinator_;
-  Serving serving{*c.engine, *c.forward, *c.cache, c.observers};
+  Serving serving{*c.engine, *c.forward, *c.cache, c.observers, *c.ranks};
   try {
     const int code = serve(serving);
     check_taken();
@@ -294,36 +302,6 @@ int ModelSession::run_coordinator(const Serve& serve) {
   }
 }
 
-// Tells every living worker to leave and waits for the answers. A worker that cannot be told is
-// left to the launcher.
-void ModelSession::stop_workers(int code, int64_t timeout_ms) {
-  if (context_.transport == nullptr || context_.size == 1) return;
-  Transport& transport = *context_.transport;
-  const auto dead = transport.dead_ranks();
-  struct Messages {
-    std::vector<std::byte> stop;
-    std::vector<std::vector<std::byte>> answers;
-  };
-  const auto messages = std::make_shared<Messages>();
-  messages->stop = encode_control(0, transport.epoch(), StopBody{.exit_code = code});
-  messages->answers.resize(static_cast<size_t>(context_.size));
-  std::vector<Pending> pending;
-  for (int rank = 1; rank < context_.size; ++rank) {
-    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
-    auto& answer = messages->answers[static_cast<size_t>(rank)];
-    answer.resize(kMaxControlBytes);
-    const SendOp send{rank, Channel::kControl, messages->stop.data(), messages->stop.size()};
-    const RecvOp recv{rank, Channel::kControl, answer.data(), answer.size()};
-    pending.push_back(transport.post({{&send, 1}, {&recv, 1}}, nullptr));
-  }
-  try {
-    transport.wait(pending, Deadline::after_ms(timeout_ms), "workers to leave");
-  } catch (const Error& error) {
-    transport.keep(messages);  // late answers may still arrive in these buffers
-    context_.log->info("not every rank was told to leave: {}", error.what());
-  }
-}
-
 WorkerOptions ModelSession::worker_options() const {
   return {.coordinators = {0},
           .row_dtype = row_dtype(),
@@ -332,7 +310,8 @@ WorkerOptions ModelSession::worker_options() const {
           .num_layers = checkpoint_->config().num_layers,
           .max_rows = max_step_tokens(),
           .max_pairs = max_step_tokens() * shape_.top_k,
-          .may_spin = may_spin(context_)};
+          .may_spin = may_spin(context_),
+          .holder = changes_.get()};
 }
 
 int ModelSession::run_worker() {

@@ -9,6 +9,7 @@
 #include "base/device.h"
 #include "base/thread_pool.h"
 #include "coordinator/engine.h"
+#include "coordinator/expert_ranks.h"
 #include "coordinator/route_observer.h"
 #include "coordinator/route_override.h"
 #include "coordinator/route_recorder.h"
@@ -21,6 +22,7 @@
 #include "topology/memory_plan.h"
 #include "topology/placement.h"
 #include "worker/expert_shard.h"
+#include "worker/shard_changes.h"
 #include "worker/staged_experts.h"
 #include "worker/worker.h"
 
@@ -31,8 +33,10 @@ struct SessionNeeds {
   int64_t max_context = 0;
   int num_sequences = 1;
   bool scores_prompts = false;  // logits of every token of a step, not of each sequence's last
-  bool shares_prefixes =
-      false;  // prompts that begin like an earlier text reuse its keys and values
+  // Prompts that begin like an earlier text reuse its keys and values.
+  bool shares_prefixes = false;
+  // Start only where the others have room for the experts of any one rank.
+  bool survives_one = false;
 };
 
 // What a coordinator works with, inside ModelSession::run.
@@ -41,6 +45,7 @@ struct Serving {
   Forward& forward;
   KvCache& cache;
   RouteObservers& observers;  // more may be added before a step
+  ExpertRanks& ranks;
 };
 
 // What a run may replace. Functions that are not set leave things as they are.
@@ -110,6 +115,8 @@ class ModelSession {
   void make_path(const Site& site, Experts& experts, Coordinator& c) const;
   void make_forward(const Site& site, Coordinator& c) const;
   void make_engine(Coordinator& c) const;
+  void make_ranks(Coordinator& c);
+  void check_room(const std::vector<int64_t>& new_slots) const;
   int run_coordinator(const Serve& serve);
   int run_worker();
   void stop_workers(int exit_code, int64_t timeout_ms);
@@ -151,6 +158,8 @@ class ModelSession {
   std::optional<GpuNeed> need_;     // of this rank; only on a GPU
   int64_t taken_weight_bytes_ = 0;  // of the coordinator's weights, on a GPU
   Experts experts_;
+  std::vector<int64_t> capacity_slots_;      // [R]; empty: no limit is known
+  std::unique_ptr<ShardChanges> changes_;    // of experts_.shard
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
   std::unique_ptr<Coordinator> coordinator_;
 };

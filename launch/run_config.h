@@ -99,6 +99,7 @@ struct ServeOptions {
   std::string api_key;
   std::string served_model_name;  // empty: the last part of the model's path
   int max_waiting = 256;          // requests that wait; more are refused
+  int survive = 0;                // lost ranks that memory is kept for: 0 or 1
 };
 
 struct DoctorOptions {

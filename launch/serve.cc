@@ -32,7 +32,8 @@ ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
           .max_context = context_limit(config.common, checkpoint.config())};
 }
 
-int answer(const RunConfig& config, ApiService& service, Engine& engine, const std::string& name) {
+int answer(const RunConfig& config, ApiService& service, const Serving& serving,
+           const std::string& name) {
   HttpOptions options;
   options.address = config.serve.host;
   options.port = static_cast<uint16_t>(config.serve.port);
@@ -44,7 +45,7 @@ int answer(const RunConfig& config, ApiService& service, Engine& engine, const s
   });
   std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name.c_str(),
                config.serve.host.c_str(), server->port());
-  service.run(engine, drain_requested);
+  service.run(serving.engine, serving.ranks, drain_requested);
   server->stop(kDrainTimeoutMs);
   return 0;
 }
@@ -62,13 +63,14 @@ int serve(const RunConfig& config, RankContext& context) {
     return SessionNeeds{
         .max_context = model.max_context,
         .num_sequences = config.common.max_batch > 0 ? config.common.max_batch : kDefaultMaxBatch,
-        .shares_prefixes = true};
+        .shares_prefixes = true,
+        .survives_one = config.serve.survive > 0};
   };
   return run_session(config.common, context, prepare, {}, [&](ModelSession&, Serving& serving) {
     const std::string name = model.name;
     ApiService service(std::move(model),
                        {.api_key = config.serve.api_key, .max_waiting = config.serve.max_waiting});
-    return answer(config, service, serving.engine, name);
+    return answer(config, service, serving, name);
   });
 }
 

@@ -20,6 +20,7 @@ struct ModelSession::Coordinator {
   std::unique_ptr<ExpertPath> path;
   std::unique_ptr<Forward> forward;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<ExpertRanks> ranks;
 };
 
 // Where a rank's parts lie: on its own device, or on one that only counts.

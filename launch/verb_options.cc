@@ -95,6 +95,7 @@ void add_serve(CLI::App& app, RunConfig& config) {
   add(app, "--api-key", o.api_key, "Key that clients must give; /health needs none");
   add(app, "--served-model-name", o.served_model_name, "Instead of the last part of --model");
   add(app, "--max-waiting", o.max_waiting, "Requests that wait; more are refused");
+  add(app, "--survive", o.survive, "1: start only where the loss of any one rank can be made good");
 }
 
 void add_inspect(CLI::App& app, RunConfig& config) {

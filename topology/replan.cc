@@ -118,8 +118,8 @@ void check_survives_one(const ModelShape& shape, const Placement& placement,
     try {
       placement_without(shape, placement, {&rank, 1}, capacity_slots);
     } catch (const Error& error) {
-      fail(error.kind(), "--survive 1: the loss of rank ", rank, " could not be made good: ",
-           error.what());
+      fail(error.kind(), "--survive 1: the loss of rank ", rank,
+           " could not be made good: ", error.what());
     }
   }
 }

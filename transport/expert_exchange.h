@@ -78,11 +78,11 @@ class ExpertHolder {
   virtual void drop_change() = 0;
 };
 
-// The same as LocalExperts for rows whose counts only the device knows; every array lies where the device computes.
-// Rows [0, *num_rows), or rows [row_range[0], row_range[1]) where num_rows is null, are rows
-// row_token[row] of `tokens` (row itself where that is null). The bounds size the work. Results:
-// one a pair, those past max_results dropped. Faults of the counts set bits of *flags
-// (kernels/exchange_ops.h).
+// The same as LocalExperts for rows whose counts only the device knows; every array lies where the
+// device computes. Rows [0, *num_rows), or rows [row_range[0], row_range[1]) where num_rows is
+// null, are rows row_token[row] of `tokens` (row itself where that is null). The bounds size the
+// work. Results: one a pair, those past max_results dropped. Faults of the counts set bits of
+// *flags (kernels/exchange_ops.h).
 struct DeviceRows {
   int layer = 0;
   TokenRows tokens;

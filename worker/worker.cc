@@ -64,7 +64,8 @@ std::shared_ptr<Worker::Messages> Worker::new_messages() const {
 }
 
 void Worker::post_rows(Client& client) {
-  const RecvOp recv{client.rank, Channel::kRows, client.messages->rows.data(), client.messages->rows.size_bytes()};
+  const RecvOp recv{client.rank, Channel::kRows, client.messages->rows.data(),
+                    client.messages->rows.size_bytes()};
   client.rows_pending = transport_.post({{}, {&recv, 1}}, nullptr);
 }
 
@@ -107,8 +108,8 @@ bool Worker::poll(Client& client, Stream& stream) {
   }
   if (!transport_.test(client.control_pending)) return false;
   const size_t bytes = transport_.take_received_bytes(client.control_pending).at(0);
-  obey(client,
-       parse_control({client.messages->control.as<std::byte>(), bytes}, client.rank, transport_.epoch()));
+  obey(client, parse_control({client.messages->control.as<std::byte>(), bytes}, client.rank,
+                             transport_.epoch()));
   return true;
 }
 
@@ -158,7 +159,8 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
                 .row_token = {row_numbers_.data(), static_cast<size_t>(view.header->num_rows)},
                 .pair_begin = view.pair_begin,
                 .slot = view.slots,
-                .out = {client.messages->results.as<std::byte>() + sizeof(RowHeader), options_.result_dtype}},
+                .out = {client.messages->results.as<std::byte>() + sizeof(RowHeader),
+                        options_.result_dtype}},
                stream);
   const auto took = std::chrono::steady_clock::now() - start;
   send_results(client, view, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
@@ -173,7 +175,8 @@ void Worker::send_results(Client& client, const RowMessageView& view, uint64_t c
   totals_.compute_ns += compute_ns;
   ++totals_.num_messages;
   std::memcpy(client.messages->results.data(), &header, sizeof header);
-  const SendOp send{client.rank, Channel::kResults, client.messages->results.data(), sizeof header + bytes};
+  const SendOp send{client.rank, Channel::kResults, client.messages->results.data(),
+                    sizeof header + bytes};
   client.results_pending = transport_.post({{&send, 1}, {}}, nullptr);
   client.is_sending = true;
 }
