@@ -21,6 +21,7 @@ constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
                                    {"POST", "/detokenize", ApiRoute::kDetokenize},
                                    {"POST", "/v1/completions", ApiRoute::kCompletions},
                                    {"POST", "/v1/chat/completions", ApiRoute::kChat},
+                                   {"GET", "/placement", ApiRoute::kPlacement},
                                    {"POST", "/rebalance", ApiRoute::kRebalance}};
 
 // Takes as long whatever differs.

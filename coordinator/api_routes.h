@@ -21,6 +21,7 @@ enum class ApiRoute {
   kDetokenize,
   kCompletions,
   kChat,
+  kPlacement,
   kRebalance
 };
 

@@ -120,6 +120,9 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
       return complete(parse_completion_request(request.body), false, reply);
     case ApiRoute::kChat:
       return complete(parse_chat_request(request.body), true, reply);
+    case ApiRoute::kPlacement:
+      if (!is_open_) throw ApiError(503, "", why_closed());
+      return send_json(*reply, ranks_->text());
     case ApiRoute::kRebalance:
       return rebalance(request.body, reply);
   }
@@ -303,8 +306,12 @@ void ApiService::end_all(int status, const std::string& message) {
 
 void ApiService::health(HttpReply& reply) {
   if (is_open_) return send_json(reply, health_body(ranks_->state().lost));
+  send_error(reply, 503, "", why_closed());
+}
+
+std::string ApiService::why_closed() {
   const std::lock_guard lock(mutex_);
-  send_error(reply, 503, "", why_closed_);
+  return why_closed_;
 }
 
 void ApiService::rebalance(const std::string& placement, const std::shared_ptr<HttpReply>& reply) {

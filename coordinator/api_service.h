@@ -76,6 +76,7 @@ class ApiService {
   void begin_rebalance();
   void end_rebalances();
   void health(HttpReply& reply);
+  std::string why_closed();
 
   ApiModel model_;
   std::optional<ChatTemplate> template_;  // none: a model without one

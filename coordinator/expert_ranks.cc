@@ -29,6 +29,12 @@ std::string with_rank(int rank, const std::string& message) {
 
 ExpertRanks::ExpertRanks(ExpertRanksParts parts) : parts_(std::move(parts)) {
   if (parts_.transport != nullptr) state_.num_ranks = parts_.transport->size();
+  text_ = placement_text(*parts_.placement, *parts_.shape);
+}
+
+std::string ExpertRanks::text() const {
+  const std::lock_guard lock(mutex_);
+  return text_;
 }
 
 ExpertRanksState ExpertRanks::state() const {
@@ -219,6 +225,8 @@ void ExpertRanks::adopt(const Placement& next) {
   parts_.own->adopt_change();
   *parts_.placement = next;
   parts_.path->placement_changed();
+  const std::lock_guard lock(mutex_);
+  text_ = placement_text(next, *parts_.shape);
 }
 
 // ---- Rebalance ------------------------------------------------------------------------------

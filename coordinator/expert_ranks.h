@@ -52,7 +52,7 @@ struct RebalanceResult {
   double seconds = 0;
 };
 
-// One thread, that of the engine; parse() and state() may be called on any.
+// One thread, that of the engine; parse(), state() and text() may be called on any.
 class ExpertRanks {
  public:
   explicit ExpertRanks(ExpertRanksParts parts);
@@ -78,6 +78,8 @@ class ExpertRanks {
   bool rebalance(Placement next, OnDone on_done);
 
   ExpertRanksState state() const;
+  // The present placement in its file form.
+  std::string text() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -116,6 +118,7 @@ class ExpertRanks {
   std::unique_ptr<Rebalance> rebalance_;
   mutable std::mutex mutex_;  // of what other threads read
   ExpertRanksState state_;
+  std::string text_;
 };
 
 }  // namespace colibri

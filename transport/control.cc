@@ -101,6 +101,15 @@ void check_work_done(const WorkDoneBody& done, int from) {
 
 void check_new_epoch(const NewEpochBody& next, const ControlHeader& header, int from) {
   if (next.epoch <= header.epoch) refuse(from, "new epoch", next.epoch, "above ", header.epoch);
+  if (next.num_members > kMaxLinkMembers) {
+    refuse(from, "num_members", next.num_members, "at most ", kMaxLinkMembers);
+  }
+  for (uint32_t i = 0; i < next.num_members; ++i) {
+    const int32_t least = i == 0 ? 0 : next.members[i - 1] + 1;
+    if (next.members[i] < least || (i == 0 && next.members[i] > 0)) {
+      refuse(from, "member", next.members[i], "0 first, then ascending ranks");
+    }
+  }
 }
 
 void check_change(const ChangePlacementBody& change, int from) {

@@ -167,13 +167,17 @@ struct WorkDoneBody {
 static_assert(sizeof(WorkDoneBody) == 16);
 
 // Coordinator -> workers, still under the old epoch, after a rank was lost: what is under way is
-// void, go on under this epoch. Answered under the new one by a status.
+// void, go on under this epoch. Answered under the new one by a status. Where rows travel between
+// devices the members also join a new link, known by this id.
+inline constexpr size_t kMaxLinkMembers = 256;
 struct NewEpochBody {
   static constexpr ControlKind kKind = ControlKind::kNewEpoch;
-  uint32_t epoch = 0;  // above the header's
-  uint32_t reserved = 0;
+  uint32_t epoch = 0;        // above the header's
+  uint32_t num_members = 0;  // 0: no link
+  uint8_t link_id[128] = {};
+  int32_t members[kMaxLinkMembers] = {};  // ranks, ascending, rank 0 the first
 };
-static_assert(sizeof(NewEpochBody) == 8);
+static_assert(sizeof(NewEpochBody) == 136 + 4 * kMaxLinkMembers);
 
 // Coordinator -> workers: a placement of so many bytes follows on Channel::kStartup. Read what it
 // gives you beside your work; answered by a status once that is done.

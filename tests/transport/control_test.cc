@@ -98,7 +98,7 @@ TEST(ControlTest, WrongMagicIsRefused) {
 TEST(ControlTest, OtherVersionIsRefused) {
   auto message = hello();
   header_of(message).version = 9;
-  expect_refused(message, "version is 9, want 3");
+  expect_refused(message, "version is 9, want 4");
 }
 
 TEST(ControlTest, FixedStepWithMoreResultsThanPairsIsRefused) {
@@ -110,6 +110,26 @@ TEST(ControlTest, FixedStepWithMoreResultsThanPairsIsRefused) {
 TEST(ControlTest, LayerRowsWithFewerPairsThanRowsAreRefused) {
   expect_refused(encode_control(kFrom, kEpoch, LayerRowsBody{.num_rows = 2, .num_pairs = 1}),
                  "num_pairs is 1, want at least num_rows, 2");
+}
+
+TEST(ControlTest, EpochThatDoesNotGrowIsRefused) {
+  expect_refused(encode_control(kFrom, kEpoch, NewEpochBody{.epoch = kEpoch}),
+                 "new epoch is 4, want above 4");
+}
+
+TEST(ControlTest, LinkOfMoreMembersThanFitOrOfRanksInDisorderIsRefused) {
+  NewEpochBody next{.epoch = kEpoch + 1, .num_members = 257};
+  expect_refused(encode_control(kFrom, kEpoch, next), "num_members is 257, want at most 256");
+  next.num_members = 2;
+  next.members[1] = 0;
+  expect_refused(encode_control(kFrom, kEpoch, next), "member is 0");
+}
+
+TEST(ControlTest, PlacementLargerThanTheLimitIsRefused) {
+  expect_refused(encode_control(kFrom, kEpoch, ChangePlacementBody{.text_bytes = 0}),
+                 "placement bytes is 0");
+  expect_refused(encode_control(kFrom, kEpoch, ChangePlacementBody{.text_bytes = 67108865}),
+                 "placement bytes is 67108865, want [1, 67108864]");
 }
 
 TEST(ControlTest, UnknownKindIsRefused) {
