@@ -79,7 +79,7 @@ class CudaGraph : public Graph {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int ordinal) {
+  explicit CudaDevice(int ordinal) : ordinal_(ordinal) {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || ordinal < 0 || ordinal >= count) {
@@ -172,6 +172,9 @@ class CudaDevice : public Device {
   void synchronize(const Event& event) override {
     waits_.add([&] { cuda_check(cudaEventSynchronize(native(event)), "work on the GPU"); });
   }
+  void use_on_this_thread() override {
+    cuda_check(cudaSetDevice(ordinal_), "choosing the GPU on another thread");
+  }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& enqueue) override {
     cuda_check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal),
                "beginning a capture");
@@ -188,6 +191,7 @@ class CudaDevice : public Device {
   }
 
  private:
+  int ordinal_;
   WaitTimes waits_;
   std::atomic<int64_t> allocated_bytes_ = 0, staging_bytes_ = 0;
   std::unique_ptr<Stream> fill_stream_;

@@ -78,6 +78,9 @@ class Device {
   // made; 0 on the host, which never waits.
   virtual double waited_us() const { return 0; }
 
+  // Called by a thread that is not the one that made the device, before it uses it.
+  virtual void use_on_this_thread() {}
+
   // Names what the calling thread does from here to the pop_range() of the same depth, for a
   // profiler. Costs next to nothing while none is attached; nothing on the host.
   virtual void push_range(const char* /*name*/) {}

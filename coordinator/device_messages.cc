@@ -17,7 +17,7 @@ size_t table_size(const DeviceLink& link, const DeviceMessages::Limits& limits) 
 
 DeviceMessages::DeviceMessages(const Backend& backend, DeviceLink& link, const Limits& limits)
     : backend_(backend),
-      link_(link),
+      link_(&link),
       limits_(limits),
       num_ranks_(link.size()),
       stream_(backend.device->make_stream()),
@@ -97,7 +97,7 @@ void DeviceMessages::pack(const RowHeader& header, const TokenRows& tokens, int6
                            .places = places_.memory.as<MessagePlace>() + at(header.layer, 0),
                            .messages = messages_.data(),
                            .num_ranks = num_ranks_,
-                           .skip_rank = limits_.own_rows_travel ? -1 : link_.rank(),
+                           .skip_rank = limits_.own_rows_travel ? -1 : link_->rank(),
                            .max_rows = num_tokens},
                           stream);
   backend_.device->record(*packed_, stream);
@@ -119,16 +119,16 @@ void DeviceMessages::post(int layer) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
     if (stays_here(rank)) continue;
     sends.push_back(send_to(layer, rank));
-    if (rank == link_.rank()) {
+    if (rank == link_->rank()) {
       own.push_back({rank, own_message_.data(), sends.back().bytes});
     } else {
       recvs.push_back(results_from(layer, rank));
     }
   }
   backend_.device->wait(*stream_, *packed_);
-  link_.post(sends, own, *stream_);
+  link_->post(sends, own, *stream_);
   if (limits_.own_rows_travel) backend_.device->record(*own_rows_arrived_, *stream_);
-  if (!recvs.empty()) link_.post({}, recvs, *stream_);
+  if (!recvs.empty()) link_->post({}, recvs, *stream_);
   backend_.device->record(*arrived_, *stream_);
 }
 
@@ -138,11 +138,11 @@ const void* DeviceMessages::receive_own_rows(Stream& stream) {
 }
 
 void DeviceMessages::post_own_results(int layer, Stream& stream) {
-  const DeviceRecv recv = results_from(layer, link_.rank());
-  const DeviceSend send{link_.rank(), own_answer_.data(), recv.bytes};
+  const DeviceRecv recv = results_from(layer, link_->rank());
+  const DeviceSend send{link_->rank(), own_answer_.data(), recv.bytes};
   backend_.device->record(*own_results_made_, stream);
   backend_.device->wait(*stream_, *own_results_made_);
-  link_.post({&send, 1}, {&recv, 1}, *stream_);
+  link_->post({&send, 1}, {&recv, 1}, *stream_);
   backend_.device->record(*arrived_, *stream_);
 }
 
@@ -172,7 +172,7 @@ char* DeviceMessages::results_of(int layer, int rank) {
 }
 
 ResultRows DeviceMessages::own_results(int layer) {
-  char* first = limits_.own_rows_travel ? own_answer_.as<char>() : results_of(layer, link_.rank());
+  char* first = limits_.own_rows_travel ? own_answer_.as<char>() : results_of(layer, link_->rank());
   return {first, backend_.activations};
 }
 

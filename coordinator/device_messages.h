@@ -46,6 +46,9 @@ class DeviceMessages {
             const PlanOnDevice& plan, Stream& stream);
   // Sends them and receives the results, on a stream of its own: other work goes on meanwhile.
   void post(int layer);
+  // After a failure, once the link is abandoned: returns when nothing is under way any more.
+  void give_up() { stream_->synchronize(); }
+  void set_link(DeviceLink& link) { link_ = &link; }
   // Between post() and receive(), where own rows travel: work enqueued on `stream` from now on sees
   // this rank's own message, which is returned; and what it wrote to own_results() goes back.
   const void* receive_own_rows(Stream& stream);
@@ -57,7 +60,7 @@ class DeviceMessages {
                         Stream& stream);
 
   // Whether rows of a rank take no message.
-  bool stays_here(int rank) const { return rank == link_.rank() && !limits_.own_rows_travel; }
+  bool stays_here(int rank) const { return rank == link_->rank() && !limits_.own_rows_travel; }
   // Where the results of this rank's own rows are to be written.
   ResultRows own_results(int layer);
   // Bytes of a rank's message in a layer, and of its results.
@@ -84,7 +87,7 @@ class DeviceMessages {
   }
 
   Backend backend_;
-  DeviceLink& link_;
+  DeviceLink* link_;
   Limits limits_;
   int num_ranks_;
   std::unique_ptr<Stream> stream_;

@@ -31,6 +31,10 @@ class DevicePath : public ExpertPath {
   }
   const LoadStats& load_stats() const override { return stats_; }
   ExchangeTotals totals() const override { return totals_; }
+  std::vector<int> late_ranks() const override { return progress_->late_ranks(); }
+  void give_up() override;
+  void relinked(DeviceLink& link) override;
+  void placement_changed() override;
   FixedStepTotals fixed_steps() const override {
     return is_alone() ? FixedStepTotals{} : FixedStepTotals{fixed_steps_, reruns_};
   }
@@ -41,6 +45,7 @@ class DevicePath : public ExpertPath {
   bool is_alone() const { return num_ranks_ == 1 && !parts_.self_exchange; }
   bool is_moe(int layer) const { return parts_.config->layer_is_moe[static_cast<size_t>(layer)]; }
   size_t num_choices() const { return static_cast<size_t>(num_tokens_ * top_k_); }
+  bool hears(int rank) const { return rank != own_rank() && parts_.link->reaches(rank); }
   bool has_own(int layer) const { return !parts_.placement->experts_of(layer, own_rank()).empty(); }
   RankRoom counted(int layer, int rank) const;
   RankRoom fixed_room(int layer, int rank) const;
@@ -68,7 +73,7 @@ class DevicePath : public ExpertPath {
   std::vector<std::vector<std::byte>> announcements_;    // [R] as they are being sent
   std::vector<Pending> pending_;
   ChosenRoutes routes_;
-  WorkerProgress progress_;
+  std::optional<WorkerProgress> progress_;
   ReturnCapacity capacity_;
   const Batch* batch_ = nullptr;  // of this step, without padding
   int64_t num_tokens_ = 0;        // with it
@@ -81,6 +86,14 @@ class DevicePath : public ExpertPath {
   ExchangeTotals totals_;
   LoadStats stats_;
 };
+
+std::vector<int> workers_of(const DeviceLink& link) {
+  std::vector<int> workers;
+  for (int rank = 0; rank < link.size(); ++rank) {
+    if (rank != link.rank() && link.reaches(rank)) workers.push_back(rank);
+  }
+  return workers;
+}
 
 int64_t row_bytes_of(const DevicePathParts& parts) {
   return token_row_bytes(parts.row_dtype, parts.config->hidden_size);
@@ -128,7 +141,7 @@ DevicePath::DevicePath(const DevicePathParts& parts)
       rooms_(static_cast<size_t>(num_ranks_)),
       announcements_(static_cast<size_t>(num_ranks_)),
       routes_(parts.backend, *parts.config, parts.max_tokens, parts.routing),
-      progress_(*parts.transport),
+      progress_(std::in_place, *parts.transport, workers_of(*parts.link)),
       capacity_(parts.config->num_layers, top_k_, parts.fixed.first_share),
       stats_(parts.config->num_layers, parts.config->num_experts, parts.config->top_k) {
   check(parts.config->num_layers <= static_cast<int>(kMaxFixedLayers), parts.config->num_layers,
@@ -179,9 +192,9 @@ void DevicePath::begin_fixed_step(Stream& stream) {
   pending_.clear();
   const auto message = encode_control(parts_.transport->rank(), parts_.transport->epoch(), body);
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != own_rank()) announce(message, rank);
+    if (hears(rank)) announce(message, rank);
   }
-  progress_.announced();
+  progress_->announced();
 }
 
 RowHeader DevicePath::header() const {
@@ -236,7 +249,7 @@ void DevicePath::wait(const Deadline& deadline, Stream& stream) {
     const auto took = std::chrono::steady_clock::now() - start;
     totals_.finish_us += std::chrono::duration<double, std::micro>(took).count();
   } catch (const Error& error) {
-    const std::string late = error.kind() == ErrorKind::kTimeout ? progress_.late_ranks() : "";
+    const std::string late = error.kind() == ErrorKind::kTimeout ? progress_->late_text() : "";
     if (late.empty()) throw;
     fail(error.kind(), error.what(), "; not done: ", late);
   }
@@ -260,7 +273,7 @@ RankRoom DevicePath::counted(int layer, int rank) const {
 
 // Whatever travels is bounded by the capacity; what stays here never runs out of room.
 RankRoom DevicePath::fixed_room(int layer, int rank) const {
-  if (rank == own_rank() && !has_own(layer)) return {};
+  if (rank == own_rank() ? !has_own(layer) : !parts_.link->reaches(rank)) return {};
   const auto tokens = static_cast<int32_t>(num_tokens_);
   const auto pairs = static_cast<int32_t>(tokens * top_k_);
   return {tokens, pairs, messages_.stays_here(rank) ? pairs : capacity_.of(layer, tokens)};
@@ -272,7 +285,7 @@ void DevicePath::lay_out_exactly(Stream& stream) {
   for (int rank = 0; rank < num_ranks_; ++rank) {
     const RankRoom room = counted(tokens_.layer, rank);
     rooms_[static_cast<size_t>(rank)] = room;
-    if (rank == own_rank()) continue;
+    if (!hears(rank)) continue;
     announce(encode_control(parts_.transport->rank(), parts_.transport->epoch(),
                             LayerRowsBody{.step = step_,
                                           .layer = tokens_.layer,
@@ -280,7 +293,7 @@ void DevicePath::lay_out_exactly(Stream& stream) {
                                           .num_pairs = room.max_pairs}),
              rank);
   }
-  progress_.announced();
+  progress_->announced();
   messages_.set_rooms(tokens_.layer, rooms_);
   count_messages(tokens_.layer);
   count_rows(tokens_.layer);
@@ -341,6 +354,27 @@ void DevicePath::run_local(Stream& stream) {
 LocatedResults DevicePath::finish(const Deadline&, Stream& stream) {
   messages_.receive(stream);
   return messages_.locate(tokens_.layer, tokens_.num_tokens(), top_k_, plan_, stream);
+}
+
+// What the device still does after the link is gone writes where nobody reads.
+void DevicePath::give_up() {
+  parts_.link->abandon();
+  messages_.give_up();
+  parts_.backend.stream->synchronize();
+  parts_.transport->keep(
+      std::make_shared<std::vector<std::vector<std::byte>>>(std::move(announcements_)));
+  announcements_.assign(static_cast<size_t>(num_ranks_), {});
+  pending_.clear();
+}
+
+void DevicePath::relinked(DeviceLink& link) {
+  parts_.link = &link;
+  messages_.set_link(link);
+  progress_.emplace(*parts_.transport, workers_of(link));
+}
+
+void DevicePath::placement_changed() {
+  plan_ = PlanOnDevice(*parts_.placement, parts_.backend, {parts_.max_tokens, top_k_});
 }
 
 void DevicePath::observe_capacity(int layer) {

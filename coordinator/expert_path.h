@@ -10,6 +10,7 @@
 #include "base/deadline.h"
 #include "coordinator/batch.h"
 #include "coordinator/load_stats.h"
+#include "transport/device_link.h"
 #include "transport/expert_exchange.h"
 
 namespace colibri {
@@ -72,6 +73,8 @@ class ExpertPath {
   virtual std::vector<int> late_ranks() const { return {}; }
   // After a step failed and before the transport's epoch moves on: gives up what is under way.
   virtual void give_up() {}
+  // After give_up(), where rows travel between devices: they take this link from now on.
+  virtual void relinked(DeviceLink& /*link*/) {}
   // Between two steps: the placement it was made with has been assigned anew.
   virtual void placement_changed() {}
 };

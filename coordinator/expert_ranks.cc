@@ -1,6 +1,7 @@
 #include "coordinator/expert_ranks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <sstream>
@@ -135,11 +136,26 @@ void ExpertRanks::settle() {
 // Nothing that was under way is taken for something new.
 void ExpertRanks::move_epoch() {
   parts_.path->give_up();
-  const uint32_t epoch = parts_.transport->epoch() + 1;
-  StatusRound round(*parts_.transport, {.workers = workers(),
-                                        .order = encoded(NewEpochBody{.epoch = epoch}),
-                                        .answered_under = epoch});
+  NewEpochBody next{.epoch = parts_.transport->epoch() + 1};
+  LinkId id{};
+  if (parts_.make_link_id) {
+    id = parts_.make_link_id();
+    const std::vector<int> joining = members();
+    check(joining.size() <= kMaxLinkMembers, "a link of ", joining.size(), " members");
+    next.num_members = static_cast<uint32_t>(joining.size());
+    std::memcpy(next.link_id, id.data(), id.size());
+    std::copy(joining.begin(), joining.end(), next.members);
+  }
+  StatusRound round(*parts_.transport,
+                    {.workers = workers(), .order = encoded(next), .answered_under = next.epoch});
   wait(round, "a new epoch");
+  if (parts_.join_link) parts_.join_link(members(), id);
+}
+
+std::vector<int> ExpertRanks::members() const {
+  std::vector<int> ranks = workers();
+  ranks.insert(ranks.begin(), 0);
+  return ranks;
 }
 
 template <class Body>
@@ -225,6 +241,7 @@ void ExpertRanks::adopt(const Placement& next) {
   parts_.own->adopt_change();
   *parts_.placement = next;
   parts_.path->placement_changed();
+  if (parts_.on_change) parts_.on_change();
   const std::lock_guard lock(mutex_);
   text_ = placement_text(next, *parts_.shape);
 }

@@ -16,6 +16,7 @@
 #include "coordinator/expert_path.h"
 #include "coordinator/status_round.h"
 #include "topology/placement.h"
+#include "transport/device_link.h"
 #include "transport/expert_exchange.h"
 #include "transport/transport.h"
 
@@ -28,6 +29,12 @@ struct ExpertRanksParts {
   const ModelShape* shape = nullptr;
   Placement* placement = nullptr;  // the one `path` reads; assigned anew between steps
   ExpertPath* path = nullptr;
+  // Where rows travel between devices: an id for a new link, and the joining of it by this rank,
+  // which hands it to `path`. Empty elsewhere.
+  std::function<LinkId()> make_link_id = {};
+  std::function<void(std::vector<int> members, const LinkId& id)> join_link = {};
+  // Called when slots have changed; may be empty.
+  std::function<void()> on_change = {};
   // [R] slots that each rank's memory holds; empty: as many as its system gives.
   std::vector<int64_t> capacity_slots = {};
   int64_t answer_timeout_ms = 30000;  // until a rank has answered an order
@@ -78,6 +85,8 @@ class ExpertRanks {
   bool rebalance(Placement next, OnDone on_done);
 
   ExpertRanksState state() const;
+  // Whether the placement is another than at first.
+  bool has_changed() const { return state().num_recoveries + state().num_rebalances > 0; }
   // The present placement in its file form.
   std::string text() const;
 
@@ -98,6 +107,7 @@ class ExpertRanks {
   bool learn_from(const Error& error);
   void settle();
   void move_epoch();
+  std::vector<int> members() const;
   std::unique_ptr<StatusRound> begin_reading(const Placement& next, bool is_urgent);
   bool is_read(StatusRound* round);
   Refusal refusal_of(const StatusRound* round) const;

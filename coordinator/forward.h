@@ -39,6 +39,8 @@ class Forward {
   const StageTimes& stage_times() const { return stages_; }
   ExchangeTotals exchange_totals() const { return moe_.path().totals(); }
   FixedStepTotals fixed_steps() const { return moe_.path().fixed_steps(); }
+  // What graphs hold of experts or links has changed.
+  void forget_graphs() { graphs_.clear(); }
   // Whether graphs may replay steps (yes): without them every operation is called in every step.
   void set_replays(bool replays) { replays_ = replays; }
 

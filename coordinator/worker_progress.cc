@@ -21,10 +21,9 @@ std::string where(int32_t layer, WorkStage stage) {
 
 }  // namespace
 
-WorkerProgress::WorkerProgress(Transport& transport)
+WorkerProgress::WorkerProgress(Transport& transport, const std::vector<int>& workers)
     : transport_(transport), buffers_(std::make_shared<Buffers>()) {
-  for (int rank = 0; rank < transport.size(); ++rank) {
-    if (rank == transport.rank()) continue;
+  for (const int rank : workers) {
     workers_.push_back({.rank = rank, .pending = {}});
     buffers_->emplace_back(kMessageBytes);
   }
@@ -62,7 +61,8 @@ void WorkerProgress::take_messages() {
   }
 }
 
-std::string WorkerProgress::late_ranks() {
+std::string WorkerProgress::late_text() {
+  late_.clear();
   if (num_announced_ == 0) return "";
   take_messages();
   const auto done = [](const Worker& worker) {
@@ -71,11 +71,10 @@ std::string WorkerProgress::late_ranks() {
   const auto by_done = [&](const Worker& a, const Worker& b) { return done(a) < done(b); };
   const auto last = std::min_element(workers_.begin(), workers_.end(), by_done);
   if (last == workers_.end() || last->num_done >= num_announced_) return "";
-  std::vector<int> late;
   for (const Worker& worker : workers_) {
-    if (done(worker) == done(*last)) late.push_back(worker.rank);
+    if (done(worker) == done(*last)) late_.push_back(worker.rank);
   }
-  return rank_list(late) + where(last->layer, last->stage);
+  return rank_list(late_) + where(last->layer, last->stage);
 }
 
 }  // namespace colibri

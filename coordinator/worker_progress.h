@@ -14,9 +14,8 @@ namespace colibri {
 
 class WorkerProgress {
  public:
-  // All ranks but this one are workers. The transport outlives it, and hears of nothing until the
-  // first announcement.
-  explicit WorkerProgress(Transport& transport);
+  // The transport outlives it, and hears of nothing until the first announcement.
+  WorkerProgress(Transport& transport, const std::vector<int>& workers);
   // Messages may be under way into its buffers: the transport keeps them.
   ~WorkerProgress();
   WorkerProgress(const WorkerProgress&) = delete;
@@ -26,7 +25,9 @@ class WorkerProgress {
   void announced();
   // "rank 2 (no results yet)", "ranks 1 and 3 (made the results of layer 4)": who is
   // furthest behind, as far as is known; "" when all have done everything.
-  std::string late_ranks();
+  std::string late_text();
+  // Those ranks. After a time-out, when late_text() was asked.
+  const std::vector<int>& late_ranks() const { return late_; }
 
  private:
   struct Worker {
@@ -45,6 +46,7 @@ class WorkerProgress {
   uint64_t num_announced_ = 0;
   std::vector<Worker> workers_;
   std::shared_ptr<Buffers> buffers_;  // of each worker
+  std::vector<int> late_;
 };
 
 }  // namespace colibri

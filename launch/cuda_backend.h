@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/device.h"
 #include "kernels/cuda/dense.h"
@@ -19,7 +21,7 @@ namespace colibri {
 
 // Raised with every change of CudaBackend or of an interface that its functions return (Device,
 // Ops, GpuProbe).
-inline constexpr uint32_t kCudaBackendAbi = 4;
+inline constexpr uint32_t kCudaBackendAbi = 5;
 inline constexpr char kCudaBackendSymbol[] = "colibri_cuda_backend";
 
 // What a link between GPUs is made from.
@@ -28,6 +30,10 @@ struct LinkParts {
   int64_t start_timeout_ms = 120000;
   int64_t step_timeout_ms = 30000;
   bool may_spin = true;
+  // After a loss: the ranks that are left, this one among them, and the id that they share. Without
+  // an id all ranks of `host` join, which agree on one over its messages.
+  std::vector<int> members = {};
+  std::optional<LinkId> id = {};
 };
 
 // What the shared object offers. Its functions throw colibri::Error; what they make must be gone
@@ -54,8 +60,8 @@ struct CudaBackend {
   // NCCL, or false and "" where the object was built without.
   bool (*has_nccl)() = nullptr;
   std::string (*nccl_version)() = nullptr;
-  // All ranks of `host` call it at the same point. Errors: as make_nccl_comm
-  // (transport/nccl_comm.h).
+  LinkId (*make_link_id)() = nullptr;
+  // All members call it at the same point. Errors: as make_nccl_comm (transport/nccl_comm.h).
   std::unique_ptr<DeviceLink> (*make_link)(Device& device, const LinkParts& parts) = nullptr;
 };
 

@@ -1,4 +1,6 @@
 // The one symbol of libcolibri_cuda.so.
+#include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "base/cuda_device.h"
@@ -8,16 +10,19 @@
 #include "launch/cuda_backend.h"
 #include "launch/run_config.h"
 #include "topology/probe_cuda.h"
+#include "transport/member_link.h"
 #include "transport/nccl_comm.h"
 
 namespace colibri {
 namespace {
 
-// A peer's death ends every wait: its process is watched by the host's transport.
-void fail_if_a_peer_died(Transport& host) {
+// A member's death ends every wait: its process is watched by the host's transport.
+void fail_if_a_peer_died(Transport& host, const std::vector<int>& members) {
   host.progress();
-  const std::vector<int> dead = host.dead_ranks();
-  if (!dead.empty()) fail(ErrorKind::kRankLost, "rank ", dead.front(), " has died");
+  for (const int rank : host.dead_ranks()) {
+    const bool is_member = std::find(members.begin(), members.end(), rank) != members.end();
+    if (is_member) fail(ErrorKind::kRankLost, "rank ", rank, " has died");
+  }
 }
 
 // The simulated device has no times to choose by, and needs few row counts.
@@ -42,15 +47,22 @@ DenseMemory memory_of_dense(std::span<const DenseShape> shapes) {
 
 std::unique_ptr<DeviceLink> make_link(Device& device, const LinkParts& parts) {
   Transport* host = parts.host;
+  std::vector<int> members = parts.members;
+  if (!parts.id) {
+    members.resize(static_cast<size_t>(host->size()));
+    std::iota(members.begin(), members.end(), 0);
+  }
+  const auto own = std::find(members.begin(), members.end(), host->rank());
   NcclOptions options;
-  options.rank = host->rank();
-  options.num_ranks = host->size();
-  options.id = share_nccl_id(*host, Deadline::after_ms(parts.start_timeout_ms));
+  options.rank = static_cast<int>(own - members.begin());
+  options.num_ranks = static_cast<int>(members.size());
+  options.id =
+      parts.id ? *parts.id : share_nccl_id(*host, Deadline::after_ms(parts.start_timeout_ms));
   options.start_timeout_ms = parts.start_timeout_ms;
   options.post_timeout_ms = parts.step_timeout_ms;
   options.may_spin = parts.may_spin;
-  options.poll = [host] { fail_if_a_peer_died(*host); };
-  return make_nccl_comm(device, options);
+  options.poll = [host, members] { fail_if_a_peer_died(*host, members); };
+  return make_member_link(make_nccl_comm(device, options), std::move(members), host->size());
 }
 
 }  // namespace
@@ -68,6 +80,7 @@ colibri_cuda_backend() {
                                             .dense_memory = colibri::memory_of_dense,
                                             .has_nccl = colibri::has_nccl,
                                             .nccl_version = colibri::nccl_version,
+                                            .make_link_id = colibri::make_nccl_id,
                                             .make_link = colibri::make_link};
   return &backend;
 }

@@ -316,9 +316,12 @@ WorkerOptions ModelSession::worker_options() const {
 
 int ModelSession::run_worker() {
   if (backend_.link) {
-    DeviceWorker worker(
-        {site().backend, backend_.link.get(), context_.transport, experts_.shard.get()},
-        worker_options());
+    DeviceWorkerParts parts{site().backend, backend_.link.get(), context_.transport,
+                            experts_.shard.get()};
+    if (may_relink()) {
+      parts.join_link = [this](auto members, const LinkId& id) { return join_link(members, id); };
+    }
+    DeviceWorker worker(parts, worker_options());
     check_taken();
     return worker.run();
   }

@@ -116,6 +116,8 @@ class ModelSession {
   void make_forward(const Site& site, Coordinator& c) const;
   void make_engine(Coordinator& c) const;
   void make_ranks(Coordinator& c);
+  bool may_relink() const;
+  DeviceLink* join_link(std::span<const int> members, const LinkId& id);
   void check_room(const std::vector<int64_t>& new_slots) const;
   int run_coordinator(const Serve& serve);
   int run_worker();

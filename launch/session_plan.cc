@@ -235,9 +235,10 @@ void ModelSession::check_gpu_plan() {
   check_host_memory(plan, read_system_memory().usable_bytes());
 }
 
-// Exact for weights, an upper bound for the rest. Called again when all was used.
+// Exact for weights, an upper bound for the rest. Called again when all was used; experts that came
+// after the plan was made are not in it.
 void ModelSession::check_taken() const {
-  if (!need_) return;
+  if (!need_ || (coordinator_ && coordinator_->ranks->has_changed())) return;
   GpuNeed need = *need_;
   if (hooks_.change_gpu_plan) hooks_.change_gpu_plan(need);
   check_gpu_taken(context_.rank, need,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "launch/cuda_backend.h"
 #include "launch/session_parts.h"
 #include "launch/session_setup.h"
 #include "topology/system_memory.h"
@@ -19,6 +20,12 @@ void ModelSession::make_ranks(Coordinator& c) {
       .shape = &shape_,
       .placement = &*placement_,
       .path = c.path.get(),
+      .make_link_id = may_relink() ? context_.device.backend->make_link_id : nullptr,
+      .join_link =
+          [this, &c](std::vector<int> members, const LinkId& id) {
+            if (has_link()) c.path->relinked(*join_link(members, id));
+          },
+      .on_change = [&c] { c.forward->forget_graphs(); },
       .capacity_slots = capacity_slots_,
       .answer_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
       .read_timeout_ms =
@@ -26,6 +33,27 @@ void ModelSession::make_ranks(Coordinator& c) {
           load_allowance_ms(expert_bytes * static_cast<uint64_t>(shape_.num_moe_layers())),
       .check_room = [this](const std::vector<int64_t>& new_slots) { check_room(new_slots); },
       .log = [this](const std::string& line) { context_.log->warn("{}", line); }});
+}
+
+bool ModelSession::may_relink() const {
+  return !hooks_.make_link && context_.device.over_nccl && context_.transport != nullptr;
+}
+
+// The link that is of no use any more goes first: a GPU takes part in one at a time.
+DeviceLink* ModelSession::join_link(std::span<const int> members, const LinkId& id) {
+  if (!may_relink()) {
+    fail(ErrorKind::kUnsupported,
+         "rows travel over a link that cannot be joined anew after a loss");
+  }
+  backend_.link.reset();
+  backend_.link = context_.device.backend->make_link(
+      *backend_.device, {.host = context_.transport,
+                         .start_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
+                         .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
+                         .may_spin = may_spin(context_),
+                         .members = {members.begin(), members.end()},
+                         .id = id});
+  return backend_.link.get();
 }
 
 // On the CPU, where ranks of one machine share its memory; GPUs have their capacities.

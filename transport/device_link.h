@@ -3,6 +3,7 @@
 // whose buffers lie in host memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,6 +14,9 @@
 #include "base/device.h"
 
 namespace colibri {
+
+// Tells one link from another; for one use.
+using LinkId = std::array<std::byte, 128>;
 
 struct DeviceSend {
   int peer = 0;
@@ -33,6 +37,10 @@ class DeviceLink {
   virtual int size() const = 0;
   // Whether groups may be captured into a graph (base/device.h).
   virtual bool can_be_captured() const = 0;
+  // False for a rank that was lost before the link was made: nothing goes there and nothing comes.
+  virtual bool reaches(int /*rank*/) const { return true; }
+  // Ends all that is under way at once; after it the link is of no further use.
+  virtual void abandon() {}
 
   // One group, in stream order: its sends and receives go on together, and groups one after the
   // other. The peer's group names the other end of each with the same number of bytes; 0 is legal

@@ -117,6 +117,7 @@ class Communicator : public NcclComm {
   int size() const override { return options_.num_ranks; }
   bool can_be_captured() const override { return true; }
   bool is_aborted() const override { return comm_ == nullptr; }
+  void abandon() override { abort(); }
   void abort() override {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }

@@ -31,8 +31,8 @@
 
 namespace colibri {
 
-// Tells communicators apart; for one use.
-using NcclId = std::array<std::byte, 128>;
+// NCCL's own, in its words a unique id.
+using NcclId = LinkId;
 
 struct NcclOptions {
   int rank = 0;

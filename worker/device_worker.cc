@@ -1,5 +1,8 @@
 #include "worker/device_worker.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/backoff.h"
 #include "base/error.h"
 #include "kernels/exchange_ops.h"
@@ -14,51 +17,110 @@ DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& 
       results_(*parts.backend.device, results_bytes(options, options.max_pairs)),
       flags_(*parts.backend.device, sizeof(uint32_t)),
       host_flags_(*parts.backend.device, sizeof(uint32_t)),
-      control_(kMaxControlBytes),
+      control_(std::make_shared<Buffer>(kMaxControlBytes)),
       reports_(parts.backend, *parts.transport, coordinator_),
+      orders_(*parts.transport, options.holder, coordinator_),
       graphs_(*parts.backend.device) {}
 
 void DeviceWorker::post_control() {
-  const RecvOp recv{coordinator_, Channel::kControl, control_.data(), control_.size_bytes()};
+  const RecvOp recv{coordinator_, Channel::kControl, control_->data(), control_->size_bytes()};
   control_pending_ = parts_.transport->post({{}, {&recv, 1}}, nullptr);
 }
 
 int DeviceWorker::run() {
-  Transport& transport = *parts_.transport;
   Backoff backoff(options_.may_spin);
   post_control();
   for (;;) {
-    if (!transport.test(control_pending_)) {
-      backoff.pause();
-      continue;
+    try {
+      if (!parts_.transport->test(control_pending_)) {
+        orders_.look();
+        backoff.pause();
+        continue;
+      }
+      backoff.reset();
+      if (const auto code = obey_next()) return *code;
+    } catch (const Error& error) {
+      if (!waits_after(error)) throw;
     }
-    backoff.reset();
-    const size_t bytes = transport.take_received_bytes(control_pending_).at(0);
-    const ControlView command =
-        parse_control({control_.as<std::byte>(), bytes}, coordinator_, transport.epoch());
-    if (command.kind() == ControlKind::kStop) {
-      const auto stop = command.as<StopBody>();
-      send_stats(transport, coordinator_, totals_);
-      return stop.exit_code;
-    }
-    obey(command);
   }
+}
+
+// Another rank's death is the coordinator's business, which goes on without it or ends the run.
+bool DeviceWorker::waits_after(const Error& error) {
+  const bool is_loss = error.kind() == ErrorKind::kRankLost || error.kind() == ErrorKind::kTimeout;
+  if (!is_loss || !parts_.join_link) return false;
+  const std::vector<int> dead = parts_.transport->dead_ranks();
+  if (std::find(dead.begin(), dead.end(), coordinator_) != dead.end()) return false;
+  is_waiting_ = true;
+  return true;
+}
+
+std::optional<int> DeviceWorker::obey_next() {
+  Transport& transport = *parts_.transport;
+  const size_t bytes = transport.take_received_bytes(control_pending_).at(0);
+  const ControlView command =
+      parse_control({control_->as<std::byte>(), bytes}, coordinator_, transport.epoch());
+  if (command.kind() == ControlKind::kStop) {
+    const auto stop = command.as<StopBody>();
+    send_stats(transport, coordinator_, totals_);
+    return stop.exit_code;
+  }
+  obey(command);
+  return std::nullopt;
 }
 
 // The next command may come while this one's work goes on, so its receive is posted first.
 void DeviceWorker::obey(const ControlView& command) {
+  if (command.kind() == ControlKind::kNewEpoch) return begin_epoch(command.as<NewEpochBody>());
   if (command.kind() == ControlKind::kLayerRows) {
     const auto rows = command.as<LayerRowsBody>();
     post_control();
-    return serve(rows);
+    return is_waiting_ ? void() : serve(rows);
   }
   if (command.kind() == ControlKind::kFixedStep) {
     const auto step = command.as<FixedStepBody>();
     post_control();
-    return serve(step);
+    return is_waiting_ ? void() : serve(step);
+  }
+  if (orders_.obey(command)) {
+    graphs_.clear();  // they hold the addresses of slots
+    return post_control();
   }
   fail(ErrorKind::kInput, "rank ", coordinator_, " sent a control message of kind ",
-       static_cast<int>(command.kind()), " to a worker, want rows, a step or stop");
+       static_cast<int>(command.kind()),
+       " to a worker, want rows, a step, an epoch, a placement or stop");
+}
+
+void DeviceWorker::begin_epoch(const NewEpochBody& next) {
+  Transport& transport = *parts_.transport;
+  if (next.num_members == 0 || !parts_.join_link) {
+    fail(ErrorKind::kInput, "rank ", coordinator_, " begins epoch ", next.epoch,
+         " without a link that this worker can join");
+  }
+  parts_.link->abandon();
+  parts_.backend.stream->synchronize();
+  parts_.backend.device->zero(flags_.data(), sizeof(uint32_t), *parts_.backend.stream);
+  graphs_.clear();
+  transport.keep(control_);
+  control_ = std::make_shared<Buffer>(kMaxControlBytes);
+  transport.set_epoch(next.epoch);
+  reports_.begin_epoch();
+  orders_.begin_epoch();  // says that this rank is there, before anyone waits for it
+  post_control();
+  LinkId id;
+  std::memcpy(id.data(), next.link_id, id.size());
+  parts_.link = parts_.join_link({next.members, next.num_members}, id);
+  is_waiting_ = false;
+}
+
+// A rank that is stuck far away ends no wait here by its death.
+void DeviceWorker::look_for_new_epoch() {
+  if (!parts_.join_link || !parts_.transport->test(control_pending_)) return;
+  ControlHeader header;
+  std::memcpy(&header, control_->data(), sizeof header);
+  if (header.kind == ControlKind::kNewEpoch) {
+    fail(ErrorKind::kRankLost, "rank ", coordinator_, " goes on without some rank");
+  }
 }
 
 void DeviceWorker::check_work(const Work& work) const {
@@ -150,7 +212,10 @@ void DeviceWorker::wait_for(const std::string& what) {
   Stream& stream = *parts_.backend.stream;
   {
     const NamedRange range(*parts_.backend.device, "worker: wait");
-    parts_.link->wait(stream, Deadline::never(), what, [this] { reports_.look(); });
+    parts_.link->wait(stream, Deadline::never(), what, [this] {
+      reports_.look();
+      look_for_new_epoch();
+    });
   }
   const uint32_t flags = *host_flags_.as<uint32_t>() & ~kFlagOverflow;
   if (flags == 0) return reports_.done();

@@ -24,6 +24,7 @@ void ShardChanges::begin_change(std::string_view placement_text, bool is_urgent)
 void ShardChanges::read(int num_threads) {
   try {
     // The shard's own threads are busy with rows, and its stream with their work.
+    backend_.device->use_on_this_thread();
     ThreadPool pool({.num_threads = num_threads, .spin = false});
     const std::unique_ptr<Stream> stream = backend_.device->make_stream();
     Backend own = backend_;

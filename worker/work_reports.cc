@@ -22,6 +22,13 @@ WorkReports::WorkReports(const Backend& backend, Transport& transport, int coord
 
 WorkReports::~WorkReports() { backend_.device->release_staging(word_, sizeof(uint64_t)); }
 
+void WorkReports::begin_epoch() {
+  if (message_) transport_.keep(message_);  // it may be under way still
+  message_.reset();
+  is_sending_ = false;
+  num_done_ = 0;
+}
+
 void WorkReports::begin() {
   std::atomic_ref(*word_).store(0);
   told_ = 0;
@@ -53,8 +60,9 @@ void WorkReports::send(uint64_t mark) {
   const WorkDoneBody body{.num_done = num_done_,
                           .layer = static_cast<int32_t>(mark / kStages),
                           .stage = static_cast<WorkStage>(mark % kStages)};
-  message_ = encode_control(transport_.rank(), transport_.epoch(), body);
-  const SendOp send{coordinator_, Channel::kResults, message_.data(), message_.size()};
+  message_ = std::make_shared<std::vector<std::byte>>(
+      encode_control(transport_.rank(), transport_.epoch(), body));
+  const SendOp send{coordinator_, Channel::kResults, message_->data(), message_->size()};
   pending_ = transport_.post({{&send, 1}, {}}, nullptr);
   is_sending_ = true;
 }

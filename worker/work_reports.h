@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -21,6 +22,8 @@ class WorkReports {
   WorkReports(const WorkReports&) = delete;
   WorkReports& operator=(const WorkReports&) = delete;
 
+  // Under a new epoch: counts from nothing again.
+  void begin_epoch();
   // The work of one announcement is about to be enqueued; none is under way.
   void begin();
   // Enqueues: the work is now so far. Can be captured.
@@ -38,7 +41,7 @@ class WorkReports {
   Transport& transport_;
   int coordinator_;
   uint64_t* word_;  // mapped: the last mark, 0 for none
-  std::vector<std::byte> message_;
+  std::shared_ptr<std::vector<std::byte>> message_;
   Pending pending_;  // the last one's sending
   bool is_sending_ = false;
   uint64_t num_done_ = 0;

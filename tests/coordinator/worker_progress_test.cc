@@ -18,7 +18,7 @@ class WorkerProgressTest : public testing::Test {
  protected:
   WorkerProgressTest() {
     for (int rank = 0; rank < 4; ++rank) ends_.push_back(fabric_.endpoint(rank));
-    progress_.emplace(*ends_[0]);
+    progress_.emplace(*ends_[0], std::vector<int>{1, 2, 3});
     progress_->announced();
     progress_->announced();
   }
@@ -38,28 +38,28 @@ class WorkerProgressTest : public testing::Test {
 };
 
 TEST_F(WorkerProgressTest, SilentWorkersAreAllNamed) {
-  EXPECT_EQ(progress_->late_ranks(), "ranks 1, 2 and 3 (no results yet)");
+  EXPECT_EQ(progress_->late_text(), "ranks 1, 2 and 3 (no results yet)");
 }
 
 TEST_F(WorkerProgressTest, WorkerThatHasDoneLessIsNamedAlone) {
   tell(1, 2);
   tell(2, 1);
   tell(3, 2);
-  EXPECT_EQ(progress_->late_ranks(), "rank 2 (no results yet)");
+  EXPECT_EQ(progress_->late_text(), "rank 2 (no results yet)");
 }
 
 TEST_F(WorkerProgressTest, WorkerThatIsALayerBehindIsNamedAlone) {
   tell(1, 1, 5, WorkStage::kMade);
   tell(2, 1, 5, WorkStage::kMade);
   tell(3, 1, 4, WorkStage::kSent);
-  EXPECT_EQ(progress_->late_ranks(), "rank 3 (sent the results of layer 4)");
+  EXPECT_EQ(progress_->late_text(), "rank 3 (sent the results of layer 4)");
 }
 
 TEST_F(WorkerProgressTest, WorkerThatIsAStageBehindIsNamedAlone) {
   tell(1, 1, 5, WorkStage::kMade);
   tell(2, 1, 5, WorkStage::kSent);
   tell(3, 1, 5, WorkStage::kSent);
-  EXPECT_EQ(progress_->late_ranks(), "rank 1 (made the results of layer 5)");
+  EXPECT_EQ(progress_->late_text(), "rank 1 (made the results of layer 5)");
 }
 
 TEST_F(WorkerProgressTest, LastReportCounts) {
@@ -67,12 +67,18 @@ TEST_F(WorkerProgressTest, LastReportCounts) {
   tell(2, 1, 2, WorkStage::kSent);
   tell(3, 1, 2, WorkStage::kSent);
   tell(1, 1, 3, WorkStage::kMade);
-  EXPECT_EQ(progress_->late_ranks(), "ranks 2 and 3 (sent the results of layer 2)");
+  EXPECT_EQ(progress_->late_text(), "ranks 2 and 3 (sent the results of layer 2)");
+}
+
+TEST_F(WorkerProgressTest, ThoseInTheTextAreTheLateRanks) {
+  tell(2, 1);
+  progress_->late_text();
+  EXPECT_EQ(progress_->late_ranks(), (std::vector<int>{1, 3}));
 }
 
 TEST_F(WorkerProgressTest, NobodyIsLateWhenAllIsDone) {
   for (int rank = 1; rank < 4; ++rank) tell(rank, 2);
-  EXPECT_EQ(progress_->late_ranks(), "");
+  EXPECT_EQ(progress_->late_text(), "");
 }
 
 }  // namespace

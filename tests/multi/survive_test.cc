@@ -29,11 +29,12 @@ class SurviveTest : public testing::Test {
     marker_ = (dir_ / "model").string();
   }
 
-  void start(int num_ranks, const Words& more = {}) {
-    const Words words = {kProgram,         "serve", "--port",  "0",
-                         "--max-context",  "512",   "--model", marker_,
-                         "--step-timeout", "2",     "--ranks", std::to_string(num_ranks)};
-    run_ = std::make_unique<Command>(joined(words, more));
+  // A worker that is stuck for `step_timeout_s` counts as lost.
+  void start(int num_ranks, int step_timeout_s = 5) {
+    const Words words = {kProgram, "serve", "--model", marker_, "--port", "0"};
+    run_ = std::make_unique<Command>(
+        joined(words, {"--max-context", "512", "--ranks", std::to_string(num_ranks),
+                       "--step-timeout", std::to_string(step_timeout_s)}));
     const std::string at = "127.0.0.1:";
     wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
     const std::string said = run_->err_so_far();
@@ -102,7 +103,7 @@ class SurviveTest : public testing::Test {
 
   void expect_clean_end(int exit_code) {
     run_->signal(SIGTERM);
-    const CommandResult result = run_->wait(20);
+    const CommandResult result = run_->wait(600);  // since its start
     EXPECT_EQ(result.exit_code, exit_code) << result.err;
     EXPECT_TRUE(wait_until([&] { return processes_with(marker_).empty(); }, 10));
   }
@@ -169,7 +170,7 @@ TEST_F(SurviveTest, TwoHundredKillsAtRandomMoments) {
   std::vector<double> stalls;  // as the server's log has them
   int num_kills = 0;
   while (num_kills < 200) {
-    start(4);
+    start(4, 30);
     if (want.empty()) want = texts(100);
     std::vector<int> alive = {1, 2, 3};
     while (alive.size() > 1 && num_kills < 200) {
