@@ -1,0 +1,48 @@
+// The same over NCCL between simulated GPUs: a new communicator among those that are left.
+
+#include "tests/multi/simulated_gpus.h"
+#include "tests/multi/survive_rig.h"
+
+namespace colibri {
+namespace {
+
+class GpuSurviveTest : public SurviveTest {
+ protected:
+  void start_on_gpus(int num_ranks) {
+    num_requests_ = 3;
+    start(num_ranks, 8, {"--device", "cuda", "--transport", "nccl", "--max-batch", "4"},
+          gpu_environment({}));
+  }
+};
+
+TEST_F(GpuSurviveTest, KilledWorkersCostNoRequestAndNoByteUntilTheCoordinatorIsAlone) {
+  start_on_gpus(3);
+  const auto want = texts(6);
+  EXPECT_EQ(texts(6, [&] { signal_within_steps(2, SIGKILL); }), want);
+  EXPECT_EQ(health().body["lost_ranks"], nlohmann::json{2});
+  EXPECT_EQ(texts(6, [&] { signal_within_steps(1, SIGKILL); }), want);
+  EXPECT_EQ(health().body["lost_ranks"], (nlohmann::json{1, 2}));
+  expect_clean_end(0);
+}
+
+TEST_F(GpuSurviveTest, StoppedWorkerIsTreatedAsLost) {
+  start_on_gpus(3);
+  const auto want = texts(6);
+  EXPECT_EQ(texts(6, [&] { signal_within_steps(1, SIGSTOP); }), want);
+  EXPECT_EQ(health().body["lost_ranks"], nlohmann::json{1});
+  expect_clean_end(0);
+}
+
+TEST_F(GpuSurviveTest, RebalanceMovesExpertsUnderRequestsAndNoByte) {
+  start_on_gpus(2);
+  const auto want = texts(6);
+  const nlohmann::json moved = moved_placement();
+  Answer answer;
+  EXPECT_EQ(texts(6, [&] { answer = ask(http_post("/rebalance", moved.dump())); }), want);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(texts(6), want);
+  expect_clean_end(0);
+}
+
+}  // namespace
+}  // namespace colibri

@@ -1,0 +1,115 @@
+// A server on ranks that tests kill, stop and give other experts, and what it answers meanwhile.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "tests/multi/program.h"
+#include "tests/support/http_client.h"
+#include "tests/support/temp_dir.h"
+
+namespace colibri {
+
+class SurviveTest : public testing::Test {
+ protected:
+  SurviveTest() {
+    std::filesystem::create_directory_symlink(kDemo, dir_ / "model");
+    marker_ = (dir_ / "model").string();
+  }
+
+  // A worker that is stuck for `step_timeout_s` counts as lost.
+  void start(int num_ranks, int step_timeout_s = 5, const Words& more = {},
+             const Words& environment = {}) {
+    const Words words = {kProgram, "serve", "--model", marker_, "--port", "0"};
+    run_ = std::make_unique<Command>(
+        joined(joined(words, {"--max-context", "512", "--ranks", std::to_string(num_ranks),
+                              "--step-timeout", std::to_string(step_timeout_s)}),
+               more),
+        environment);
+    const std::string at = "127.0.0.1:";
+    wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
+    const std::string said = run_->err_so_far();
+    const size_t place = said.find(at);
+    ASSERT_NE(place, said.npos) << said;
+    port_ = static_cast<uint16_t>(std::stoi(said.substr(place + at.size())));
+  }
+
+  struct Answer {
+    int status = 0;
+    nlohmann::json body;
+  };
+  Answer ask(const std::string& request) const {
+    HttpClient client(port_);
+    client.send(request);
+    const std::string head = client.read_until("\r\n\r\n");
+    const size_t length = head.find("Content-Length: ");
+    if (length == head.npos) return {};
+    const auto count = static_cast<size_t>(std::stoul(head.substr(length + 16)));
+    return {std::stoi(head.substr(9, 3)),
+            nlohmann::json::parse(client.read_bytes(count), nullptr, false)};
+  }
+  Answer health() const { return ask(http_get("/health")); }
+
+  // Drawn texts, so that a wrong bit or a lost draw shows; all at once, `during` meanwhile.
+  std::vector<std::string> texts(int num_tokens, const std::function<void()>& during = {}) const {
+    std::vector<std::string> got(static_cast<size_t>(num_requests_));
+    std::vector<std::thread> clients;
+    for (int i = 0; i < num_requests_; ++i) {
+      clients.emplace_back([this, i, num_tokens, &got] {
+        const nlohmann::json request = {{"prompt", "ROMEO " + std::to_string(i) + ":"},
+                                        {"max_tokens", num_tokens},
+                                        {"temperature", 0.9},
+                                        {"seed", i},
+                                        {"ignore_eos", true}};
+        const Answer answer = ask(http_post("/v1/completions", request.dump()));
+        got[static_cast<size_t>(i)] = answer.status == 200
+                                          ? answer.body["choices"][0]["text"].get<std::string>()
+                                          : "status " + std::to_string(answer.status);
+      });
+    }
+    if (during) during();
+    for (std::thread& client : clients) client.join();
+    return got;
+  }
+
+  void signal(int rank, int number) const {
+    const pid_t pid = process_of_rank(marker_, rank);
+    ASSERT_GT(pid, 0) << "rank " << rank;
+    ::kill(pid, number);
+  }
+  void signal_within_steps(int rank, int number) const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    signal(rank, number);
+  }
+
+  // The server's placement with the experts of each layer given to the next rank, those of the last
+  // to rank 0.
+  nlohmann::json moved_placement() const {
+    nlohmann::json placement = ask(http_get("/placement")).body;
+    for (nlohmann::json& layer : placement["layers"]) {
+      auto& ranks = layer["experts"];
+      std::rotate(ranks.begin(), ranks.end() - 1, ranks.end());
+    }
+    return placement;
+  }
+
+  void expect_clean_end(int exit_code) {
+    run_->signal(SIGTERM);
+    const CommandResult result = run_->wait(600);  // since its start
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_TRUE(wait_until([&] { return processes_with(marker_).empty(); }, 10));
+  }
+
+  TempDir dir_;
+  std::string marker_;
+  std::unique_ptr<Command> run_;
+  uint16_t port_ = 0;
+  int num_requests_ = 6;
+};
+
+}  // namespace colibri
