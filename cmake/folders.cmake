@@ -31,6 +31,8 @@ function(colibri_test name label)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
+  # Under sanitizers most of a test's time is the compiler's.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Debug>:-O0>)
   target_compile_definitions(${name} PRIVATE
     COLIBRI_SOURCE_DIR="${COLIBRI_TESTED_DIR}" COLIBRI_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${name} PROPERTIES LABELS ${label} TIMEOUT 300)

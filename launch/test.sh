@@ -16,6 +16,9 @@ esac
 
 if [ "$full" = yes ]; then colibri_setup full; else colibri_setup tests; fi
 export CTEST_OUTPUT_ON_FAILURE=1
+# The simulated and the release build compile most files with the same words: once is enough.
+export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
+export CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache}
 jobs=$(nproc)
 
 # sanitized PRESET TARGET...: builds these test programs under a sanitizer and runs their cases.
