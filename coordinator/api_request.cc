@@ -12,7 +12,7 @@ using json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr size_t kMaxStops = 16, kMaxPrompts = 256, kMaxBiases = 1024;
-constexpr int kMaxChoices = 128, kMaxTopLogprobs = 20, kMaxDepth = 64;
+constexpr int kMaxChoices = 128, kMaxTopLogprobs = 20, kMaxCompletionLogprobs = 5, kMaxDepth = 64;
 
 [[noreturn]] void wrong(const std::string& key, const json& value, const std::string& wanted) {
   std::string came = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -304,7 +304,7 @@ ApiRequest parse_completion_request(std::string_view body) {
   request.echo = fields.boolean("echo", false);
   request.max_tokens = fields.integer("max_tokens", 0, kMaxTokens);
   read_common(fields, request);
-  if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
+  if (const auto top = fields.integer("logprobs", 0, kMaxCompletionLogprobs)) {
     request.top_logprobs = static_cast<int>(*top);
   }
   if (const auto best = fields.integer("best_of", 1, kMaxChoices); best && *best != request.n) {

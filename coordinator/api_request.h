@@ -63,7 +63,7 @@ struct ApiRequest {
   std::vector<int32_t> stop_token_ids;  // likewise
   bool ignore_eos = false;
   ApiSampling sampling;
-  std::optional<int> top_logprobs;  // that many for each token, and the token's own; 0 to 20
+  std::optional<int> top_logprobs;  // that many for each token, and the token's own
   bool stream = false, include_usage = false;
 };
 

@@ -1,8 +1,10 @@
 #include "coordinator/api_response.h"
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/api_request.h"
+#include "model/tokenizer_utf8.h"
 
 namespace colibri {
 namespace {
@@ -21,8 +23,12 @@ Json bytes_of(const std::string& text) {
   return bytes;
 }
 
-Json chat_token(const std::string& bytes, double logprob) {
-  return {{"token", bytes}, {"logprob", logprob}, {"bytes", bytes_of(bytes)}};
+Json logprob_of(const std::optional<double>& logprob) {
+  return logprob ? Json(*logprob) : Json(nullptr);
+}
+
+Json chat_token(const std::string& bytes, const std::optional<double>& logprob) {
+  return {{"token", bytes}, {"logprob", logprob_of(logprob)}, {"bytes", bytes_of(bytes)}};
 }
 
 Json chat_logprobs(const std::vector<ApiToken>& tokens) {
@@ -38,27 +44,44 @@ Json chat_logprobs(const std::vector<ApiToken>& tokens) {
   return {{"content", std::move(content)}};
 }
 
-Json completion_logprobs(const std::vector<ApiToken>& tokens, size_t offset) {
+// Part of a character is spelt, so that two of them never look alike.
+std::string completion_token(const std::string& bytes) {
+  if (is_valid_utf8(bytes)) return bytes;
+  std::string text = "bytes:";
+  for (const char byte : bytes) {
+    char spelt[5];
+    std::snprintf(spelt, sizeof spelt, "\\x%02x", static_cast<unsigned char>(byte));
+    text += spelt;
+  }
+  return text;
+}
+
+// The chosen token is among them, whether or not it is one of the most likely.
+Json completion_top(const ApiToken& token) {
+  if (!token.logprob) return nullptr;
+  Json top = Json::object();
+  for (const auto& [bytes, logprob] : token.top) top.emplace(completion_token(bytes), logprob);
+  top.emplace(completion_token(token.bytes), *token.logprob);
+  return top;
+}
+
+Json completion_logprobs(const std::vector<ApiToken>& tokens) {
   Json out = {{"tokens", Json::array()},
               {"token_logprobs", Json::array()},
               {"top_logprobs", Json::array()},
               {"text_offset", Json::array()}};
   for (const ApiToken& token : tokens) {
-    out["tokens"].push_back(token.bytes);
-    out["token_logprobs"].push_back(token.logprob);
-    Json top = Json::object();
-    for (const auto& [bytes, logprob] : token.top) top[bytes] = logprob;
-    out["top_logprobs"].push_back(std::move(top));
-    out["text_offset"].push_back(offset);
-    offset += token.bytes.size();
+    out["tokens"].push_back(completion_token(token.bytes));
+    out["token_logprobs"].push_back(logprob_of(token.logprob));
+    out["top_logprobs"].push_back(completion_top(token));
+    out["text_offset"].push_back(token.offset);
   }
   return out;
 }
 
 Json logprobs_of(const ApiIdentity& who, const ApiChoice& choice) {
   if (!choice.tokens) return nullptr;
-  return who.is_chat ? chat_logprobs(*choice.tokens)
-                     : completion_logprobs(*choice.tokens, choice.text_offset);
+  return who.is_chat ? chat_logprobs(*choice.tokens) : completion_logprobs(*choice.tokens);
 }
 
 Json reason_of(FinishReason reason) {

@@ -19,11 +19,13 @@ struct ApiIdentity {
   bool is_chat = true;
 };
 
-// A token's bytes, which need not be whole UTF-8, and its natural logarithm of probability.
+// A token's bytes, which need not be whole UTF-8, and its natural logarithm of probability; the
+// first token of an echoed prompt has none.
 struct ApiToken {
   std::string bytes;
-  double logprob = 0;
+  std::optional<double> logprob = 0;
   std::vector<std::pair<std::string, double>> top = {};  // most likely first
+  size_t offset = 0;  // in characters of the choice's text; completions show it
 };
 
 struct ApiChoice {
@@ -31,7 +33,6 @@ struct ApiChoice {
   std::string text;
   FinishReason reason = FinishReason::kNone;
   std::optional<std::vector<ApiToken>> tokens = {};  // where logprobs were asked for
-  size_t text_offset = 0;  // of the first token in the whole text; completions show it
 };
 
 struct ApiUsage {

@@ -157,15 +157,15 @@ void refuse_what_is_not_built(const ApiRequest& request, const std::string& mode
     throw ApiError(404, "model",
                    "there is no model '" + request.model + "' here, but '" + model + "'");
   }
-  refuse(request.echo, "echo");
   refuse(request.continue_final_message, "continue_final_message");
-  refuse(request.top_logprobs.has_value(), "logprobs");
   refuse(request.min_tokens > 0, "min_tokens");
   refuse(!request.sampling.logit_bias.empty(), "logit_bias");
   refuse(request.sampling.presence_penalty != 0, "presence_penalty");
   refuse(request.sampling.frequency_penalty != 0, "frequency_penalty");
   refuse(request.sampling.repetition_penalty != 1, "repetition_penalty");
-  if (request.max_tokens == 0) throw ApiError(400, "max_tokens", "'max_tokens' is 0, want above 0");
+  if (request.max_tokens == 0 && !request.echo) {
+    throw ApiError(400, "max_tokens", "'max_tokens' is 0, want above 0, or 'echo' beside it");
+  }
 }
 
 }  // namespace colibri

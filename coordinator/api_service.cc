@@ -5,16 +5,15 @@
 #include <thread>
 
 #include "base/error.h"
-#include "coordinator/answer.h"
+#include "coordinator/api_choice.h"
 #include "coordinator/api_routes.h"
 
 namespace colibri {
 
 // One answer of a request: a prompt's, or one of several of the same prompt.
 struct ApiService::Choice {
-  std::unique_ptr<Answer> answer;
+  std::unique_ptr<GrowingChoice> text;
   int engine_number = -1;
-  FinishReason reason = FinishReason::kNone;
 };
 
 struct ApiService::Job {
@@ -22,9 +21,11 @@ struct ApiService::Job {
   ApiRequest asked;
   SamplingParams sampling;
   std::vector<std::vector<int32_t>> prompts;
+  std::vector<int32_t> end_ids;
   std::shared_ptr<HttpReply> reply;
   std::vector<Choice> choices;
   size_t num_ended = 0;
+  int64_t num_cached_tokens = 0;
   bool is_gone = false;
 
   int64_t num_prompt_tokens() const {
@@ -33,28 +34,25 @@ struct ApiService::Job {
     return count;
   }
   ApiUsage usage() const {
-    ApiUsage usage{.prompt_tokens = num_prompt_tokens()};
-    for (const Choice& choice : choices) {
-      usage.completion_tokens += static_cast<int64_t>(choice.answer->ids().size());
-    }
+    ApiUsage usage{.prompt_tokens = num_prompt_tokens(), .cached_tokens = num_cached_tokens};
+    for (const Choice& choice : choices) usage.completion_tokens += choice.text->num_tokens();
     return usage;
   }
   void write(std::string piece) {
     if (is_gone || piece.empty()) return;
     if (!reply->write(std::move(piece))) is_gone = true;
   }
-  void on_text(int index, const std::string& text) {
-    if (asked.stream) write(api_piece_event(who, {.index = index, .text = text}));
+  void on_piece(const ApiChoice& piece) {
+    if (asked.stream) write(api_piece_event(who, piece));
   }
+  ChoiceOptions choice_options(size_t index, const Tokenizer& tokenizer) const;
   void end(size_t index, FinishReason reason);
   void finish();
   void fail(int status, const std::string& message);
 };
 
 void ApiService::Job::end(size_t index, FinishReason reason) {
-  Choice& choice = choices[index];
-  choice.answer->finish();
-  choice.reason = reason;
+  choices[index].text->end(reason);
   ++num_ended;
   if (asked.stream) write(api_reason_event(who, static_cast<int>(index), reason));
   if (num_ended == choices.size()) finish();
@@ -68,11 +66,7 @@ void ApiService::Job::finish() {
     return reply->end();
   }
   std::vector<ApiChoice> all;
-  for (const Choice& choice : choices) {
-    all.push_back({.index = static_cast<int>(all.size()),
-                   .text = choice.answer->text(),
-                   .reason = choice.reason});
-  }
+  for (const Choice& choice : choices) all.push_back(choice.text->whole());
   reply->send(200, {{"Content-Type", "application/json"}}, api_answer(who, all, usage()));
 }
 
@@ -81,6 +75,19 @@ void ApiService::Job::fail(int status, const std::string& message) {
   if (!asked.stream || choices.empty()) return send_error(*reply, status, "", message);
   write(api_error_event(status, message));
   reply->end();
+}
+
+ChoiceOptions ApiService::Job::choice_options(size_t index, const Tokenizer& tokenizer) const {
+  const size_t prompt = index / static_cast<size_t>(asked.n);
+  ChoiceOptions options{.index = static_cast<int>(index),
+                        .stops = asked.stop,
+                        .end_ids = end_ids,
+                        .has_logprobs = asked.top_logprobs.has_value()};
+  if (!asked.echo) return options;
+  options.echo_ids = prompts[prompt];
+  const auto* text = std::get_if<std::string>(&asked.prompts[prompt]);
+  options.echo_text = text != nullptr ? *text : tokenizer.decode(prompts[prompt], true);
+  return options;
 }
 
 ApiService::ApiService(ApiModel model, ApiOptions options)
@@ -160,6 +167,9 @@ void ApiService::complete(ApiRequest asked, bool is_chat, const std::shared_ptr<
   for (const auto& ids : job->prompts) {
     check_prompt_ids(ids, {is_chat ? "messages" : "prompt", model_.vocab_size, model_.max_context});
   }
+  if (!job->asked.ignore_eos) job->end_ids = model_.eos_ids;
+  const auto& more = job->asked.stop_token_ids;
+  job->end_ids.insert(job->end_ids.end(), more.begin(), more.end());
   job->reply = reply;
   queue(std::move(job));
 }
@@ -252,10 +262,10 @@ void ApiService::begin(Engine& engine, const std::shared_ptr<Job>& job) {
   }
   live_.push_back(job);
   for (size_t i = 0; i < job->choices.size(); ++i) {
-    const int index = static_cast<int>(i);
-    job->choices[i].answer = std::make_unique<Answer>(
-        model_.tokenizer, job->asked.stop,
-        [job = job.get(), index](const std::string& text) { job->on_text(index, text); });
+    job->choices[i].text = std::make_unique<GrowingChoice>(
+        *model_.tokenizer, job->choice_options(i, *model_.tokenizer),
+        [job = job.get()](const ApiChoice& piece) { job->on_piece(piece); });
+    job->choices[i].text->begin();
   }
   for (size_t i = 0; i < job->choices.size(); ++i) {
     job->choices[i].engine_number = engine.add(request_of(job, i));
@@ -271,13 +281,21 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
   const auto room = model_.max_context - static_cast<int64_t>(request.prompt_ids.size());
   const int64_t otherwise = job->who.is_chat ? room : 16;
   request.max_tokens = std::min(job->asked.max_tokens.value_or(otherwise), room);
-  if (!job->asked.ignore_eos) request.stop_ids = model_.eos_ids;
-  const auto& more = job->asked.stop_token_ids;
-  request.stop_ids.insert(request.stop_ids.end(), more.begin(), more.end());
+  request.stop_ids = job->end_ids;
   Job* const raw = job.get();
   request.on_token = [raw, index](int32_t id) {
-    return raw->choices[index].answer->push(id) && !raw->is_gone;
+    return raw->choices[index].text->add_token(id) && !raw->is_gone;
   };
+  if (request.choice_idx == 0) {
+    request.on_start = [raw](int64_t num_reused) { raw->num_cached_tokens += num_reused; };
+  }
+  if (job->asked.top_logprobs) {
+    request.score_prompt = job->asked.echo;
+    request.num_top_scores = *job->asked.top_logprobs;
+    request.on_score = [raw, index](const TokenScore& score) {
+      raw->choices[index].text->add_score(score);
+    };
+  }
   request.on_end = [raw, index](FinishReason reason) { raw->end(index, reason); };
   return request;
 }
@@ -288,7 +306,7 @@ void ApiService::cancel_gone(Engine& engine) {
     if (job->reply->is_gone()) job->is_gone = true;
     if (!job->is_gone) continue;
     for (const Choice& choice : job->choices) {
-      if (choice.reason == FinishReason::kNone) engine.cancel(choice.engine_number);
+      if (choice.text->reason() == FinishReason::kNone) engine.cancel(choice.engine_number);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -50,9 +51,10 @@ int Engine::add(Request request) {
   sequence.ids = request.prompt_ids;
   sequence.salt = request.cache_salt;
   // Logits that are wanted must be computed once.
-  const bool wants_all = request.score_prompt && request.on_logits;
-  sequence.max_reused = wants_all ? 0 : std::numeric_limits<int64_t>::max();
   made->request = std::move(request);
+  const bool wants_all = made->request.score_prompt && made->wants_logits();
+  sequence.max_reused = wants_all ? 0 : std::numeric_limits<int64_t>::max();
+  sequence.is_scored = wants_all;
   scheduler_.add(sequence);
   const int32_t number = sequence.number;
   live_.emplace(number, std::move(made));
@@ -136,7 +138,7 @@ std::optional<LogitRow> Engine::wanted_of(const Live& live, int64_t position) co
   const bool is_picked = is_last && request.max_tokens > 0;
   const bool is_scored = !is_last && request.score_prompt && position >= live.num_handed_out;
   LogitRow row{.token = static_cast<int32_t>(batch_.ids.size()),
-               .is_shown = request.on_logits && (is_picked || is_scored)};
+               .is_shown = live.wants_logits() && (is_picked || is_scored)};
   if (is_picked) {
     row.pick = token_draw(request.sampling,
                           {.choice_idx = request.choice_idx, .position = live.sequence.ids.size()},
@@ -167,8 +169,19 @@ void Engine::hand_out(std::span<const StepRow> rows) {
 void Engine::hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row) {
   // An earlier callback of this step may have ended it.
   if (live.finish != FinishReason::kNone) return;
-  if (wanted.is_shown) live.request.on_logits(row.logits);
+  if (wanted.is_shown) show_row(live, wanted, row);
   if (wanted.pick) take_token(live, row.id);
+}
+
+void Engine::show_row(const Live& live, const LogitRow& wanted, const StepRow& row) const {
+  const Request& request = live.request;
+  if (request.on_logits) request.on_logits(row.logits);
+  if (!request.on_score) return;
+  const int64_t next = batch_.positions[static_cast<size_t>(wanted.token)] + 1;
+  const int32_t id = wanted.pick ? row.id : live.sequence.ids[static_cast<size_t>(next)];
+  TokenScore score = score_token(row.logits, id, request.num_top_scores);
+  score.position = next;
+  request.on_score(score);
 }
 
 void Engine::advance(const StepPart& part) {
@@ -177,6 +190,9 @@ void Engine::advance(const StepPart& part) {
   const Request& request = owner.request;
   const auto prompt = static_cast<int64_t>(request.prompt_ids.size());
   totals_.num_prompt_tokens += std::clamp<int64_t>(prompt - sequence.num_cached, 0, part.count);
+  if (!std::exchange(owner.has_started, true) && request.on_start) {
+    request.on_start(sequence.num_cached);
+  }
   scheduler_.advance(part);
   owner.num_handed_out = std::max(owner.num_handed_out, sequence.num_cached);
   sequence.max_reused = std::max(sequence.max_reused, owner.num_handed_out);
@@ -191,6 +207,7 @@ void Engine::take_token(Live& live, int32_t id) {
     return;
   }
   live.sequence.ids.push_back(id);
+  live.sequence.is_scored = false;  // the prompt is done
   const auto num_new = live.sequence.num_known() - static_cast<int64_t>(request.prompt_ids.size());
   if (request.on_token && !request.on_token(id)) {
     end(live, FinishReason::kStop);

@@ -88,6 +88,9 @@ class Engine {
     Request request;
     Sequence sequence;
     int64_t num_handed_out = 0;  // leading positions whose logits were handed out, if wanted
+    bool has_started = false;
+
+    bool wants_logits() const { return request.on_logits || request.on_score; }
     FinishReason finish = FinishReason::kNone;
   };
 
@@ -97,6 +100,7 @@ class Engine {
   void add_part(const Live& live, int64_t count);
   void hand_out(std::span<const StepRow> rows);
   void hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row);
+  void show_row(const Live& live, const LogitRow& wanted, const StepRow& row) const;
   void advance(const StepPart& part);
   void take_token(Live& live, int32_t id);
   void end(Live& live, FinishReason reason);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/sampler.h"
+#include "coordinator/token_scores.h"
 
 namespace colibri {
 
@@ -31,7 +32,13 @@ inline const char* to_string(FinishReason reason) {
 using OnToken = std::function<bool(int32_t id)>;
 // Called with the logits [V] of each scored position, in order of position.
 using OnLogits = std::function<void(std::span<const float> logits)>;
+// Called with the score of each token that on_logits sees the logits for: of a new one before
+// on_token, of a prompt's where score_prompt is set.
+using OnScore = std::function<void(const TokenScore& score)>;
 
+// Called once, before any other, when its first tokens have run: so many leading ones were not
+// computed, because an earlier text began alike.
+using OnStart = std::function<void(int64_t num_reused)>;
 // Called once, after everything else and when the request's memory is given back.
 using OnEnd = std::function<void(FinishReason reason)>;
 
@@ -41,9 +48,12 @@ struct Request {
   SamplingParams sampling;
   uint64_t choice_idx = 0;        // tells apart several samples of one prompt
   std::vector<int32_t> stop_ids;  // end the sequence; on_token sees it as the last
-  bool score_prompt = false;      // on_logits also sees prompt positions
+  bool score_prompt = false;      // on_logits and on_score also see prompt positions
   OnToken on_token;
   OnLogits on_logits;      // may be empty
+  OnScore on_score;        // may be empty
+  int num_top_scores = 0;  // how many of the most likely tokens it is told
+  OnStart on_start;        // may be empty
   OnEnd on_end;            // may be empty; with it the engine keeps nothing of an ended request
   std::string cache_salt;  // what it computes is reused only by requests of the same salt
 };

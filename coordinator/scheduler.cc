@@ -13,9 +13,10 @@ bool arrived_before(const Sequence* a, const Sequence* b) { return a->number < b
 
 Scheduler::Scheduler(SequencePages& pages, const SchedulerLimits& limits)
     : pages_(pages), limits_(limits) {
-  check(limits.step.max_tokens > 0 && limits.step.chunk > 0 && limits.max_running > 0, "steps of ",
-        limits.step.max_tokens, " tokens, chunks of ", limits.step.chunk, ", ", limits.max_running,
-        " sequences at once; want at least one of each");
+  check(limits.step.max_tokens > 0 && limits.step.chunk > 0 && limits.max_running > 0 &&
+            limits.step.max_scored > 0,
+        "steps of ", limits.step.max_tokens, " tokens, chunks of ", limits.step.chunk, ", ",
+        limits.max_running, " sequences at once; want at least one of each");
 }
 
 void Scheduler::add(Sequence& sequence) { waiting_.push_back(&sequence); }
@@ -29,6 +30,7 @@ void Scheduler::remove(Sequence& sequence) {
 std::span<const StepPart> Scheduler::plan() {
   parts_.clear();
   room_ = limits_.step.max_tokens;
+  scored_room_ = limits_.step.max_scored;
   const int64_t preemptions_before = num_preemptions_;
   plan_running(Phase::kDecode);
   plan_running(Phase::kPrompt);
@@ -46,10 +48,16 @@ void Scheduler::plan_running(Phase phase) {
 }
 
 void Scheduler::plan_part(Sequence& sequence) {
-  const int64_t count = std::min({sequence.num_to_run(), limits_.step.chunk, room_});
-  if (!make_room(sequence, sequence.num_cached + count)) return;
+  const int64_t room = sequence.is_scored ? std::min(room_, scored_room_) : room_;
+  const int64_t count = std::min({sequence.num_to_run(), limits_.step.chunk, room});
+  if (count == 0 || !make_room(sequence, sequence.num_cached + count)) return;
   parts_.push_back({&sequence, count});
+  take_room(sequence, count);
+}
+
+void Scheduler::take_room(const Sequence& sequence, int64_t count) {
   room_ -= count;
+  if (sequence.is_scored) scored_room_ -= count;
 }
 
 // False when the sequence itself had to go: it is the youngest.
@@ -75,7 +83,7 @@ void Scheduler::preempt(Sequence& sequence) {
     return planned.sequence == &sequence;
   });
   if (part != parts_.end()) {
-    room_ += part->count;
+    take_room(sequence, -part->count);
     parts_.erase(part);
   }
   pages_.release(sequence);

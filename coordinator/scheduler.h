@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,8 @@ namespace colibri {
 struct StepLimits {
   int64_t max_tokens = 512;  // of all sequences together
   int64_t chunk = 512;       // of one prompt
+  // Of all sequences together whose every token has logits that are wanted: they take memory.
+  int64_t max_scored = std::numeric_limits<int64_t>::max();
 };
 
 struct SchedulerLimits {
@@ -71,6 +74,7 @@ class Scheduler {
 
   void plan_running(Phase phase);
   void plan_part(Sequence& sequence);
+  void take_room(const Sequence& sequence, int64_t count);
   bool make_room(Sequence& sequence, int64_t num_positions);
   void preempt(Sequence& sequence);
   void admit();
@@ -84,7 +88,8 @@ class Scheduler {
   std::deque<Sequence*> waiting_;   // preempted ones, then the others; each in order of arrival
   std::vector<Sequence*> running_;  // in order of arrival
   std::vector<StepPart> parts_;
-  int64_t room_ = 0;  // tokens left in the step that is planned
+  int64_t room_ = 0;         // tokens left in the step that is planned
+  int64_t scored_room_ = 0;  // of these, for sequences that are scored
   int64_t num_preemptions_ = 0;
 };
 

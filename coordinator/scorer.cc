@@ -1,34 +1,19 @@
 #include "coordinator/scorer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 
 namespace colibri {
 namespace {
 
-// Logits of one step are [rows, V] f32: this bounds them however large the vocabulary is.
 constexpr int64_t kMaxLogitsBytes = 64'000'000;
-
-int64_t rows_of_a_step(const ScorerOptions& options) {
-  const auto row_bytes = options.vocab_size * static_cast<int64_t>(sizeof(float));
-  return std::clamp<int64_t>(kMaxLogitsBytes / row_bytes, 1, options.chunk);
-}
 
 }  // namespace
 
-double log_probability(std::span<const float> logits, int32_t id) {
-  const double top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
-  const double result = static_cast<double>(logits[static_cast<size_t>(id)]) - top - std::log(sum);
-  if (!std::isfinite(result)) {
-    fail(ErrorKind::kInput, "the logits are not finite, so token ", id,
-         " has no probability; the checkpoint's weights are damaged or not meant for this "
-         "configuration");
-  }
-  return result;
+int64_t max_scored_rows(int64_t vocab_size, int64_t chunk) {
+  const auto row_bytes = vocab_size * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(kMaxLogitsBytes / row_bytes, 1, chunk);
 }
 
 Scorer::Scorer(Forward& forward, KvCache& cache, const ScorerOptions& options)
@@ -95,8 +80,8 @@ void Scorer::run(std::span<const int32_t> ids, int64_t begin, Rows rows, const O
   ++sequence_;
   const auto end = static_cast<size_t>(begin) + ids.size();
   while (pages_.size() * kTile < end) pages_.push_back(cache_.take_page());
-  const auto step =
-      static_cast<size_t>(rows == Rows::kAll ? rows_of_a_step(options_) : options_.chunk);
+  const auto step = static_cast<size_t>(
+      rows == Rows::kAll ? max_scored_rows(options_.vocab_size, options_.chunk) : options_.chunk);
   for (size_t at = 0; at < ids.size(); at += step) {
     const auto part = ids.subspan(at, std::min(step, ids.size() - at));
     const bool is_last = at + part.size() == ids.size();

@@ -14,6 +14,7 @@
 #include "coordinator/batch.h"
 #include "coordinator/forward.h"
 #include "coordinator/kv_cache.h"
+#include "coordinator/token_scores.h"
 
 namespace colibri {
 
@@ -24,9 +25,9 @@ struct ScorerOptions {
   int64_t step_timeout_ms = 30000;
 };
 
-// Natural logarithm of the softmax probability of `id` under logits [V], in double, summed in
-// ascending order. kInput when the logits are not all finite (damaged weights).
-double log_probability(std::span<const float> logits, int32_t id);
+// Most rows of logits [rows, V] that are scored in one step of up to `chunk` tokens: bounds their
+// memory however large the vocabulary is.
+int64_t max_scored_rows(int64_t vocab_size, int64_t chunk);
 
 class Scorer {
  public:

@@ -18,6 +18,7 @@ struct Sequence {
   std::vector<int32_t> ids;  // known: the prompt and what was generated
   int64_t max_reused = 0;    // so many leading positions may come from earlier texts
   std::string salt;          // only texts of the same salt share pages
+  bool is_scored = false;    // the logits of all its positions are wanted
 
   int64_t num_cached = 0;      // positions whose keys and values are there; less than ids.size()
                                // while there is something to run

@@ -152,8 +152,12 @@ int ModelSession::num_sequences() const {
   return std::min(max_batch(), std::max(needs_.num_sequences, 1));
 }
 
+int64_t ModelSession::max_scored_tokens() const {
+  return needs_.scores_prompts ? max_step_tokens() : needs_.max_scored_tokens;
+}
+
 int64_t ModelSession::max_logit_rows() const {
-  return needs_.scores_prompts ? max_step_tokens() : num_sequences();
+  return std::min(num_sequences() + max_scored_tokens(), max_step_tokens());
 }
 
 void ModelSession::load() {
@@ -269,7 +273,9 @@ void ModelSession::make_forward(const Site& site, Coordinator& c) const {
 void ModelSession::make_engine(Coordinator& c) const {
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, checkpoint_->config().vocab_size,
-      EngineOptions{.limits = {.max_tokens = max_step_tokens(), .chunk = options_.chunk},
+      EngineOptions{.limits = {.max_tokens = max_step_tokens(),
+                               .chunk = options_.chunk,
+                               .max_scored = std::max<int64_t>(max_scored_tokens(), 1)},
                     .max_context = max_context(),
                     .max_batch = num_sequences(),
                     .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000,

@@ -32,7 +32,8 @@ namespace colibri {
 struct SessionNeeds {
   int64_t max_context = 0;
   int num_sequences = 1;
-  bool scores_prompts = false;  // logits of every token of a step, not of each sequence's last
+  bool scores_prompts = false;    // logits of every token of a step, not of each sequence's last
+  int64_t max_scored_tokens = 0;  // or of so many, beside each sequence's last
   // Prompts that begin like an earlier text reuse its keys and values.
   bool shares_prefixes = false;
   // Start only where the others have room for the experts of any one rank.
@@ -126,6 +127,7 @@ class ModelSession {
   int max_batch() const;
   int64_t max_context() const;
   int num_sequences() const;
+  int64_t max_scored_tokens() const;
   int64_t max_logit_rows() const;
   WorkerOptions worker_options() const;
   std::vector<DenseShape> dense_shapes_of(int rank) const;

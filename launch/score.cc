@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -58,28 +57,8 @@ double sum_of(const std::vector<double>& values) {
   return sum;
 }
 
-// The continuations' probabilities among themselves: softmax of their log probabilities.
-std::vector<double> shares_of(const std::vector<double>& log_probabilities) {
-  const double top = *std::max_element(log_probabilities.begin(), log_probabilities.end());
-  std::vector<double> shares;
-  for (const double value : log_probabilities) shares.push_back(std::exp(value - top));
-  const double total = sum_of(shares);
-  for (double& share : shares) share /= total;
-  return shares;
-}
-
-// 0: one continuation is certain. 1: all are equally likely.
-double normalised_entropy(const std::vector<double>& shares) {
-  if (shares.size() < 2) return 0;
-  double entropy = 0;
-  for (const double share : shares) {
-    if (share > 0) entropy -= share * std::log(share);
-  }
-  return entropy / std::log(static_cast<double>(shares.size()));
-}
-
 nlohmann::ordered_json line_of(const ScoreRequest& request, const std::vector<double>& logprobs) {
-  const std::vector<double> shares = shares_of(logprobs);
+  const ClosedSet set = closed_set(logprobs);
   nlohmann::ordered_json continuations = nlohmann::ordered_json::array();
   for (size_t i = 0; i < logprobs.size(); ++i) {
     const ScoredText& scored = request.continuations[i];
@@ -88,13 +67,12 @@ nlohmann::ordered_json line_of(const ScoreRequest& request, const std::vector<do
          {"ids", scored.ids},
          {"logprob", logprobs[i]},
          {"logprob_per_token", logprobs[i] / static_cast<double>(scored.ids.size())},
-         {"probability", shares[i]}});
+         {"probability", set.probabilities[i]}});
   }
-  const auto best = std::max_element(logprobs.begin(), logprobs.end()) - logprobs.begin();
   return {{"document_tokens", request.document.size()},
           {"continuations", continuations},
-          {"best", best},
-          {"normalised_entropy", normalised_entropy(shares)}};
+          {"best", set.best},
+          {"normalised_entropy", set.normalised_entropy}};
 }
 
 void Scoring::answer(const ScoreRequest& request) {

@@ -5,6 +5,7 @@
 
 #include "coordinator/api_service.h"
 #include "coordinator/http_server.h"
+#include "coordinator/scorer.h"
 #include "launch/model_session.h"
 #include "launch/model_text.h"
 #include "launch/prompts.h"
@@ -63,6 +64,7 @@ int serve(const RunConfig& config, RankContext& context) {
     return SessionNeeds{
         .max_context = model.max_context,
         .num_sequences = config.common.max_batch > 0 ? config.common.max_batch : kDefaultMaxBatch,
+        .max_scored_tokens = max_scored_rows(model.vocab_size, config.common.chunk),
         .shares_prefixes = true,
         .survives_one = config.serve.survive > 0};
   };

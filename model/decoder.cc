@@ -34,23 +34,42 @@ class Fuse : public DecodeStage {
   void push(std::string_view text) override { emit(text); }
 };
 
+// Appends what characters of the byte-level alphabet stand for; of a token with others, itself.
+void append_level_bytes(std::string_view token, std::string& bytes) {
+  const size_t kept = bytes.size();
+  for (size_t at = 0; at < token.size();) {
+    const Utf8Char next = decode_utf8(token, at);
+    const int byte = byte_of_level_char(next.code_point);
+    if (byte < 0) {
+      bytes.resize(kept);
+      bytes += token;
+      return;
+    }
+    bytes += static_cast<char>(byte);
+    at += next.num_bytes;
+  }
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Of <0xNN>; -1 for another token.
+int byte_of_fallback(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  const int high = hex_digit(token[3]), low = hex_digit(token[4]);
+  return high < 0 || low < 0 ? -1 : 16 * high + low;
+}
+
 // Characters of the byte-level alphabet to bytes, bytes to text. Holds back the bytes of an
 // unfinished character.
 class ByteLevel : public DecodeStage {
  public:
   void push(std::string_view text) override {
-    const size_t kept = bytes_.size();
-    for (size_t at = 0; at < text.size();) {
-      const Utf8Char next = decode_utf8(text, at);
-      const int byte = byte_of_level_char(next.code_point);
-      if (byte < 0) {  // not of the alphabet, so the whole token stands for itself
-        bytes_.resize(kept);
-        bytes_ += text;
-        break;
-      }
-      bytes_ += static_cast<char>(byte);
-      at += next.num_bytes;
-    }
+    append_level_bytes(text, bytes_);
     const size_t num_open = incomplete_utf8_suffix_bytes(bytes_);
     const size_t num_done = bytes_.size() - num_open;
     if (num_done == 0) return;
@@ -72,7 +91,7 @@ class ByteLevel : public DecodeStage {
 class ByteFallback : public DecodeStage {
  public:
   void push(std::string_view text) override {
-    const int byte = byte_of(text);
+    const int byte = byte_of_fallback(text);
     if (byte >= 0) {
       run_ += static_cast<char>(byte);
       return;
@@ -86,17 +105,6 @@ class ByteFallback : public DecodeStage {
   }
 
  private:
-  static int hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-  }
-  static int byte_of(std::string_view token) {
-    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
-    const int high = hex(token[3]), low = hex(token[4]);
-    return high < 0 || low < 0 ? -1 : 16 * high + low;
-  }
   void flush() {
     if (run_.empty()) return;
     if (is_valid_utf8(run_)) {
@@ -253,6 +261,16 @@ class Metaspace : public DecodeStage {
        " behind a decoder that fuses the tokens is not supported");
 }
 
+// Whatever comes to one end through one stage alone.
+std::string run_alone(DecodeStage& stage, std::string_view text) {
+  std::string out;
+  Output end(out);
+  stage.set_next(&end);
+  stage.push(text);
+  stage.finish();
+  return out;
+}
+
 }  // namespace
 
 Decoder::Decoder(const std::vector<DecoderSpec>& steps, bool has_decoder)
@@ -304,6 +322,38 @@ std::unique_ptr<DecodeStage> Decoder::make_stage(const Step& step) {
       return std::make_unique<Metaspace>(spec, step.is_fused);
   }
   fail(ErrorKind::kInternal, "DecoderKind value ", static_cast<int>(spec.kind));
+}
+
+std::string Decoder::token_bytes(std::string_view token) const {
+  std::string text(token);
+  for (const Step& step : steps_) {
+    const DecoderSpec& spec = step.spec;
+    switch (spec.kind) {
+      case DecoderKind::kByteLevel: {
+        std::string bytes;
+        append_level_bytes(text, bytes);
+        text = std::move(bytes);
+        break;
+      }
+      case DecoderKind::kByteFallback:
+        if (const int byte = byte_of_fallback(text); byte >= 0) text = static_cast<char>(byte);
+        break;
+      case DecoderKind::kReplace:
+        if (is_valid_utf8(text)) text = run_alone(*make_stage(step), text);
+        break;
+      case DecoderKind::kMetaspace: {
+        DecoderSpec inner = spec;
+        inner.drops_first = false;
+        Metaspace stage(inner, false);
+        text = run_alone(stage, text);
+        break;
+      }
+      case DecoderKind::kFuse:
+      case DecoderKind::kStrip:
+        break;
+    }
+  }
+  return text;
 }
 
 std::vector<std::unique_ptr<DecodeStage>> Decoder::make_chain(std::string& out) const {

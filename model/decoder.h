@@ -39,6 +39,10 @@ class Decoder {
   // A fresh chain that appends to `out`. The decoder and `out` must outlive it.
   std::vector<std::unique_ptr<DecodeStage>> make_chain(std::string& out) const;
 
+  // The bytes that a token stands for by itself, wherever in a text it comes: of a character that
+  // several tokens share only its own part; nothing is stripped.
+  std::string token_bytes(std::string_view token) const;
+
  private:
   struct Step {
     DecoderSpec spec;

@@ -213,6 +213,12 @@ std::optional<std::string_view> Tokenizer::token_text(int32_t id) const {
   return vocab.has(id) ? std::optional(vocab.text_of(id)) : std::nullopt;
 }
 
+std::string Tokenizer::token_bytes(int32_t id) const {
+  const auto text = token_text(id);
+  if (!text) return {};
+  return is_special(id) ? std::string(*text) : parts_->decoder.token_bytes(*text);
+}
+
 bool Tokenizer::is_special(int32_t id) const {
   const AddedTokenSpec* added = parts_->added.find(id);
   return added != nullptr && added->special;

@@ -58,6 +58,9 @@ class Tokenizer {
   std::optional<int32_t> token_to_id(std::string_view token) const;
   // The token as the vocabulary spells it ("Ġthe"); nothing for an id that is no token.
   std::optional<std::string_view> token_text(int32_t id) const;
+  // The bytes that it adds to a text, which need not be whole characters (" the"); of a special
+  // token its spelling; empty for an id that is no token.
+  std::string token_bytes(int32_t id) const;
   bool is_special(int32_t id) const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;

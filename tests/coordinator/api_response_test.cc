@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include "coordinator/api_choice.h"
+#include "model/tokenizer.h"
+
 namespace colibri {
 namespace {
 
@@ -68,14 +73,83 @@ TEST(ApiResponseTest, LogprobsOfChatHaveBytes) {
       << got;
 }
 
-TEST(ApiResponseTest, LogprobsOfCompletionsHaveOffsets) {
-  const std::vector<ApiToken> tokens = {{"ab", -0.5, {{"ab", -0.5}}}, {"c", -2}};
-  const std::string got =
-      api_answer(kText, {{.text = "abc", .tokens = tokens, .text_offset = 10}}, {});
-  EXPECT_NE(got.find(R"("logprobs":{"tokens":["ab","c"],"token_logprobs":[-0.5,-2.0],)"
-                     R"("top_logprobs":[{"ab":-0.5},{}],"text_offset":[10,12]})"),
+TEST(ApiResponseTest, LogprobsOfCompletionsHaveOffsetsAndTheChosenTokenAmongTheTop) {
+  const std::vector<ApiToken> tokens = {{.bytes = "ab", .logprob = std::nullopt, .offset = 0},
+                                        {"c", -2, {{"d", -0.5}}, 2},
+                                        {"\xc3", -1, {{"\xc3", -1}}, 3}};
+  const std::string got = api_answer(kText, {{.text = "abc", .tokens = tokens}}, {});
+  EXPECT_NE(got.find(R"("logprobs":{"tokens":["ab","c","bytes:\\xc3"],)"
+                     R"("token_logprobs":[null,-2.0,-1.0],)"
+                     R"("top_logprobs":[null,{"d":-0.5,"c":-2.0},{"bytes:\\xc3":-1.0}],)"
+                     R"("text_offset":[0,2,3]})"),
             std::string::npos)
       << got;
+}
+
+// Ids: 0 "a", 1 and 2 the two bytes of "é", 3 "xy", 4 ends the text.
+class GrowingChoiceTest : public testing::Test {
+ protected:
+  std::unique_ptr<GrowingChoice> choice(ChoiceOptions options) {
+    options.has_logprobs = true;
+    options.end_ids = {4};
+    return std::make_unique<GrowingChoice>(tokenizer_, std::move(options),
+                                           [this](const ApiChoice& piece) {
+                                             std::string text = piece.text + "|";
+                                             for (const ApiToken& token : *piece.tokens) {
+                                               text += token.bytes + std::to_string(token.offset);
+                                             }
+                                             pieces_.push_back(text);
+                                           });
+  }
+  static void add(GrowingChoice& choice, std::vector<int32_t> ids, int64_t position = 9) {
+    for (const int32_t id : ids) {
+      choice.add_score({.position = position++, .id = id, .logprob = -1});
+      choice.add_token(id);
+    }
+  }
+
+  Tokenizer tokenizer_ = Tokenizer::from_json(
+      R"({"model": {"vocab": {"a": 0, "Ã": 1, "©": 2, "xy": 3}}, "decoder": {"type": "ByteLevel"},
+          "added_tokens": [{"id": 4, "content": "<e>", "special": true}]})",
+      "");
+  std::vector<std::string> pieces_;
+};
+
+TEST_F(GrowingChoiceTest, TokensComeWithTheTextThatTheyFinish) {
+  const auto one = choice({});
+  one->begin();
+  add(*one, {0, 1, 2, 3, 4});
+  one->end(FinishReason::kStop);
+  EXPECT_EQ(pieces_, (std::vector<std::string>{"a|a0",
+                                               "é|\xc3"
+                                               "1\xa9"
+                                               "1",
+                                               "xy|xy2"}));
+  EXPECT_EQ(one->whole().tokens->size(), 4u);
+  EXPECT_EQ(one->num_tokens(), 5);
+}
+
+TEST_F(GrowingChoiceTest, TokensWhoseTextIsHeldBackComeAtTheEnd) {
+  const auto one = choice({.stops = {"xyz"}});
+  one->begin();
+  add(*one, {0, 3, 1});
+  one->end(FinishReason::kLength);
+  EXPECT_EQ(pieces_, (std::vector<std::string>{"a|a0",
+                                               "xy\xef\xbf\xbd|xy1\xc3"
+                                               "3"}));
+}
+
+TEST_F(GrowingChoiceTest, EchoWaitsForItsScoresAndItsFirstTokenHasNone) {
+  const auto one = choice({.echo_text = "axy", .echo_ids = {0, 3}});
+  one->begin();
+  EXPECT_TRUE(pieces_.empty());
+  one->add_score({.position = 1, .id = 3, .logprob = -3});
+  add(*one, {0}, 2);
+  EXPECT_EQ(pieces_, std::vector<std::string>{"axya|a0xy1a3"});
+  const ApiChoice whole = one->whole();
+  EXPECT_EQ(whole.text, "axya");
+  EXPECT_FALSE(whole.tokens->front().logprob);
+  EXPECT_EQ((*whole.tokens)[1].logprob, -3);
 }
 
 }  // namespace

@@ -160,6 +160,46 @@ TEST_F(EngineTest, LogitsOfThePromptAreSeenOnlyWhereAskedFor) {
   }
 }
 
+// Position, id and log probability, by hand from the logits that are shown beside them.
+TEST_F(EngineTest, ScoresAreOfThePromptsTokensAndOfThoseThatArePicked) {
+  Engine e = engine(1);
+  std::vector<int32_t> got;
+  std::vector<double> want;
+  std::vector<TokenScore> scores;
+  Request asked = request({1, 2, 3, 4}, 2, &got);
+  asked.score_prompt = true;
+  asked.num_top_scores = 2;
+  asked.on_logits = [&](std::span<const float> row) {
+    for (int32_t id = 0; id < 10; ++id) want.push_back(log_probability(row, id));
+  };
+  asked.on_score = [&](const TokenScore& score) { scores.push_back(score); };
+  e.add(std::move(asked));
+  while (e.step()) {
+  }
+  const std::vector<int32_t> ids = {2, 3, 4, got[0], got[1]};
+  ASSERT_EQ(scores.size(), ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(scores[i].id, ids[i]);
+    EXPECT_EQ(scores[i].position, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(scores[i].logprob, want[10 * i + static_cast<size_t>(ids[i])]);
+    EXPECT_EQ(scores[i].top.size(), 2u);
+  }
+}
+
+TEST_F(EngineTest, StartTellsHowMuchOfThePromptWasThere) {
+  Engine e(rig_.forward, rig_.cache, 10,
+           {.limits = {.max_tokens = 8, .chunk = 8}, .max_context = 100, .prefix_salt = 1});
+  std::vector<int64_t> got;
+  for (int i = 0; i < 2; ++i) {
+    Request asked = request(std::vector<int32_t>(70, 1), 1);
+    asked.on_start = [&](int64_t num_reused) { got.push_back(num_reused); };
+    e.add(std::move(asked));
+    while (e.step()) {
+    }
+  }
+  EXPECT_EQ(got, (std::vector<int64_t>{0, 64}));
+}
+
 TEST_F(EngineTest, CancelledSequencesEndAndSaySo) {
   Engine e = engine(1);
   e.add(request({1, 2}, 10));

@@ -21,8 +21,9 @@ class Desk {
       : source_(num_pages), pages_(source_, prefix_salt), scheduler_(pages_, limits) {}
 
   // Of the next number.
-  void add(int64_t num_prompt) {
+  void add(int64_t num_prompt, bool is_scored = false) {
     auto made = std::make_unique<Sequence>();
+    made->is_scored = is_scored;
     made->number = static_cast<int32_t>(sequences_.size());
     made->ids.assign(static_cast<size_t>(num_prompt), 1);
     scheduler_.add(*made);
@@ -89,6 +90,18 @@ TEST(SchedulerTest, FullStepLeavesTheRestForLater) {
   Desk desk(4, limits(2, 64, 3));
   for (int i = 0; i < 3; ++i) desk.add(1);
   EXPECT_EQ(desk.plan(), (Parts{{0, 1}, {1, 1}}));
+}
+
+TEST(SchedulerTest, ScoredTokensOfAStepAreBounded) {
+  SchedulerLimits few = limits(64, 32, 4);
+  few.step.max_scored = 10;
+  Desk desk(8, few);
+  desk.add(8, true);
+  desk.add(8, true);
+  desk.add(40);
+  desk.add(8, true);
+  EXPECT_EQ(desk.step(), (Parts{{0, 8}, {1, 2}, {2, 32}}));
+  EXPECT_EQ(desk.step(), (Parts{{0, 1}, {1, 6}, {2, 8}, {3, 3}}));
 }
 
 TEST(SchedulerTest, NoSequenceIsAnEmptyStep) {

@@ -31,6 +31,30 @@ TEST(LogProbabilityTest, LogitsThatAreNotFiniteAreAnError) {
   EXPECT_ERROR(log_probability(std::vector<float>{0, INFINITY}, 0), kInput, "not finite");
 }
 
+TEST(TokenScoreTest, MostLikelyComeFirstAndEqualOnesById) {
+  const TokenScore score = score_token(std::vector<float>{1, 3, 0, 3, 2}, 2, 4);
+  EXPECT_EQ(score.id, 2);
+  const double sum = 2 * std::exp(3.0) + std::exp(2.0) + std::exp(1.0) + 1;
+  EXPECT_DOUBLE_EQ(score.logprob, -std::log(sum));
+  std::vector<int32_t> ids;
+  for (const auto& [id, logprob] : score.top) ids.push_back(id);
+  EXPECT_EQ(ids, (Ids{1, 3, 4, 0}));
+  EXPECT_DOUBLE_EQ(score.top[2].second, 2 - std::log(sum));
+  EXPECT_EQ(score_token(std::vector<float>{1, 2}, 0, 20).top.size(), 2u);
+  EXPECT_TRUE(score_token(std::vector<float>{1, 2}, 0, 0).top.empty());
+}
+
+TEST(ClosedSetTest, SharesAreNormalisedOverTheSet) {
+  const ClosedSet set = closed_set(std::vector<double>{-1000, -1000 + std::log(3.0)});
+  EXPECT_NEAR(set.probabilities[0], 0.25, 1e-12);
+  EXPECT_NEAR(set.probabilities[1], 0.75, 1e-12);
+  EXPECT_EQ(set.best, 1u);
+  const double entropy = 0.25 * std::log(4.0) + 0.75 * std::log(4.0 / 3);
+  EXPECT_NEAR(set.entropy, entropy, 1e-12);
+  EXPECT_NEAR(set.normalised_entropy, entropy / std::log(2.0), 1e-12);
+  EXPECT_EQ(closed_set(std::vector<double>{-7}).normalised_entropy, 0);
+}
+
 // The tiny model on one rank: V = 10, four pages of 64 positions.
 class ScorerTest : public testing::Test {
  protected:

@@ -50,6 +50,18 @@ TEST(DetokenizerTest, BytesOfACharacterComeOutTogether) {
   EXPECT_EQ(stream.finish(), "");
 }
 
+TEST(DetokenizerTest, TokenHasItsOwnBytesAlsoWithinACharacter) {
+  const Tokenizer levels = byte_level();
+  EXPECT_EQ(levels.token_bytes(1), "\x9f");
+  EXPECT_EQ(levels.token_bytes(4), "hi");
+  EXPECT_EQ(levels.token_bytes(5), "<e>");
+  EXPECT_EQ(levels.token_bytes(77), "");
+  const Tokenizer fallback = byte_fallback(kMixtral);
+  EXPECT_EQ(fallback.token_bytes(0xf0), "\xf0");
+  EXPECT_EQ(fallback.token_bytes(256), " a");  // also where it comes first
+  EXPECT_EQ(byte_fallback(R"({"type": "Metaspace", "replacement": "▁"})").token_bytes(256), " a");
+}
+
 TEST(DetokenizerTest, UnfinishedBytesBecomeOneReplacementCharacter) {
   const Tokenizer tokenizer = byte_level();
   Detokenizer stream(tokenizer, false);

@@ -119,6 +119,48 @@ TEST_F(ServeTest, StopEndsTheText) {
   EXPECT_EQ(got.body["choices"][0]["finish_reason"], "stop");
 }
 
+// Of "OMEO:" after "R", as `colibri score` has it.
+TEST_F(ServeTest, LogprobsOfAnEchoedPromptAreThoseOfScore) {
+  start();
+  const json ids = ask(http_post("/tokenize", R"({"prompt":"ROMEO:"})")).body["tokens"];
+  const Answer got =
+      complete({{"prompt", ids}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
+  const json& choice = got.body["choices"][0];
+  EXPECT_EQ(choice["text"], "ROMEO:");
+  const json& logprobs = choice["logprobs"]["token_logprobs"];
+  ASSERT_EQ(logprobs.size(), 5u) << got.body;
+  EXPECT_EQ(logprobs[0], nullptr);
+  double sum = 0;
+  for (size_t i = 1; i < 5; ++i) sum += logprobs[i].get<double>();
+  const json scored = json::parse(
+      run_command(
+          {kProgram, "score", "--model", kDemo, "--document", "R", "--continuation", "OMEO:"}, 60)
+          .out);
+  EXPECT_EQ(scored["continuations"][0]["logprob"], sum);
+}
+
+TEST_F(ServeTest, LogprobsAreTheSameBesideOthersAndInAStream) {
+  start();
+  const json asked = with(kGreedy, {{"logprobs", 3}, {"max_tokens", 8}});
+  const json alone = complete(asked).body["choices"][0];
+  const json crowd =
+      complete(with(asked, {{"prompt", {"def ", "ROMEO:", "ROMEO:"}}})).body["choices"];
+  EXPECT_EQ(crowd[1]["logprobs"], alone["logprobs"]);
+  HttpClient client(port_);
+  client.send(http_post("/v1/completions", with(asked, {{"stream", true}}).dump()));
+  client.read_until("\r\n\r\n");
+  json tokens = json::array(), offsets = json::array();
+  std::string event;
+  while ((event = client.read_until("\n\n")).find("[DONE]") == event.npos && !event.empty()) {
+    const json logprobs = json::parse(event.substr(event.find('{')))["choices"][0]["logprobs"];
+    if (logprobs.is_null()) continue;
+    for (const json& one : logprobs["token_logprobs"]) tokens.push_back(one);
+    for (const json& one : logprobs["text_offset"]) offsets.push_back(one);
+  }
+  EXPECT_EQ(tokens, alone["logprobs"]["token_logprobs"]);
+  EXPECT_EQ(offsets, alone["logprobs"]["text_offset"]);
+}
+
 // The demo model with a template beside it.
 class ChatTest : public ServeTest {
  protected:
@@ -225,7 +267,8 @@ TEST_F(ServeTest, WhatCannotBeIsNamed) {
   expect(http_get("/v1/completions"), "405", nullptr);
   expect(http_post("/v1/completions", "{"), "400", nullptr);
   expect(completion({{"model", "other"}}), "404", "model");
-  expect(completion({{"echo", true}}), "400", "echo");
+  expect(completion({{"logprobs", 6}}), "400", "logprobs");
+  expect(completion({{"max_tokens", 0}}), "400", "max_tokens");
   expect(completion({{"tempreature", 1}}), "400", "tempreature");
   expect(completion({{"prompt", std::vector<int>(256, 1)}}), "400", "prompt");
   expect(completion({{"prompt", {99999999}}}), "400", "prompt");
