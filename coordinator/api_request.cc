@@ -178,11 +178,13 @@ ApiSampling read_sampling(Fields& fields) {
   if (const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX)) {
     s.seed = static_cast<uint64_t>(*seed);
   }
-  s.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
-  s.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
-  s.repetition_penalty = fields.number("repetition_penalty", 0, 2).value_or(1);
-  if (s.repetition_penalty == 0) wrong("repetition_penalty", 0, "a number above 0, at most 2");
-  s.logit_bias = biases_of(fields);
+  s.rules.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  s.rules.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  s.rules.repetition_penalty = fields.number("repetition_penalty", 0, 2).value_or(1);
+  if (s.rules.repetition_penalty == 0)
+    wrong("repetition_penalty", 0, "a number above 0, at most 2");
+  s.rules.biases = biases_of(fields);
+  s.rules.min_tokens = fields.integer("min_tokens", 0, kMaxTokens).value_or(0);
   return s;
 }
 
@@ -209,7 +211,6 @@ void read_common(Fields& fields, ApiRequest& request) {
     request.stop_token_ids = ids_of("stop_token_ids", *ids);
   }
   request.ignore_eos = fields.boolean("ignore_eos", false);
-  request.min_tokens = fields.integer("min_tokens", 0, kMaxTokens).value_or(0);
   request.sampling = read_sampling(fields);
   read_streaming(fields, request);
   fields.ignore({"user", "metadata", "store"});
@@ -366,7 +367,7 @@ std::vector<int32_t> parse_detokenize_request(std::string_view body) {
 SamplingParams sampling_of(const ApiSampling& asked, const SamplingParams& defaults) {
   SamplingParams params = defaults;
   if (asked.temperature) {
-    params.greedy = *asked.temperature == 0;
+    params.greedy = static_cast<float>(*asked.temperature) == 0;
     if (!params.greedy) params.temperature = static_cast<float>(*asked.temperature);
   }
   if (asked.top_p) params.top_p = static_cast<float>(*asked.top_p);

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/logit_rules.h"
 #include "coordinator/sampler.h"
 
 namespace colibri {
@@ -41,9 +42,8 @@ struct ApiSampling {
   std::optional<int64_t> top_k = {};       // 0 and -1: off
   std::optional<double> min_p = {};        // [0, 1)
   std::optional<uint64_t> seed = {};
-  double presence_penalty = 0, frequency_penalty = 0;  // [-2, 2]
-  double repetition_penalty = 1;                       // (0, 2]
-  std::map<int32_t, float> logit_bias = {};            // [-100, 100] by token id
+  // Penalties [-2, 2], repetition (0, 2], biases [-100, 100].
+  LogitRuleParams rules = {};
 };
 
 struct ApiRequest {
@@ -57,7 +57,6 @@ struct ApiRequest {
   bool add_generation_prompt = true, continue_final_message = false;
 
   std::optional<int64_t> max_tokens;
-  int64_t min_tokens = 0;
   int n = 1;                            // choices for each prompt
   std::vector<std::string> stop;        // at most 16
   std::vector<int32_t> stop_token_ids;  // likewise

@@ -149,23 +149,26 @@ void check_prompt_ids(const std::vector<int32_t>& ids, const PromptBounds& bound
          std::to_string(bounds.max_context - 1));
 }
 
-void refuse_what_is_not_built(const ApiRequest& request, const std::string& model) {
-  const auto refuse = [](bool is_asked, const char* field) {
-    if (is_asked) throw ApiError(400, field, std::string("'") + field + "' is not built yet");
+void check_request(const ApiRequest& request, const std::string& model, int64_t vocab_size) {
+  const auto refuse = [](const char* field, const std::string& what) {
+    throw ApiError(400, field, std::string("'") + field + "' " + what);
   };
   if (!request.model.empty() && request.model != model) {
     throw ApiError(404, "model",
                    "there is no model '" + request.model + "' here, but '" + model + "'");
   }
-  refuse(request.continue_final_message, "continue_final_message");
-  refuse(request.min_tokens > 0, "min_tokens");
-  refuse(!request.sampling.logit_bias.empty(), "logit_bias");
-  refuse(request.sampling.presence_penalty != 0, "presence_penalty");
-  refuse(request.sampling.frequency_penalty != 0, "frequency_penalty");
-  refuse(request.sampling.repetition_penalty != 1, "repetition_penalty");
+  if (request.continue_final_message) refuse("continue_final_message", "is not built yet");
   if (request.max_tokens == 0 && !request.echo) {
-    throw ApiError(400, "max_tokens", "'max_tokens' is 0, want above 0, or 'echo' beside it");
+    refuse("max_tokens", "is 0, want above 0, or 'echo' beside it");
   }
+  const LogitRuleParams& rules = request.sampling.rules;
+  if (request.max_tokens && rules.min_tokens > *request.max_tokens) {
+    refuse("min_tokens", "is " + std::to_string(rules.min_tokens) + ", want at most max_tokens, " +
+                             std::to_string(*request.max_tokens));
+  }
+  if (rules.biases.empty() || rules.biases.rbegin()->first < vocab_size) return;
+  refuse("logit_bias", "has the id " + std::to_string(rules.biases.rbegin()->first) +
+                           ", want below " + std::to_string(vocab_size));
 }
 
 }  // namespace colibri

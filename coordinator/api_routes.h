@@ -54,7 +54,7 @@ struct PromptBounds {
 // Errors: ApiError for an empty prompt, an id outside [0, vocab_size), and where there is no room
 // for a token after them.
 void check_prompt_ids(const std::vector<int32_t>& ids, const PromptBounds& bounds);
-// Errors: ApiError naming the field whose effect this version lacks, or another model.
-void refuse_what_is_not_built(const ApiRequest& request, const std::string& model);
+// Errors: ApiError for another model, and naming a field that does not fit the model or another.
+void check_request(const ApiRequest& request, const std::string& model, int64_t vocab_size);
 
 }  // namespace colibri

@@ -156,7 +156,7 @@ std::vector<int32_t> ApiService::conversation_ids(const ApiRequest& asked) const
 void ApiService::complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply) {
   auto job = std::make_shared<Job>();
   job->asked = std::move(asked);
-  refuse_what_is_not_built(job->asked, model_.name);
+  check_request(job->asked, model_.name, model_.vocab_size);
   job->who = new_identity(model_.name, is_chat);
   job->sampling = sampling_of(job->asked.sampling, model_.sampling);
   if (!job->asked.sampling.seed) job->sampling.seed = std::random_device()();
@@ -278,6 +278,7 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
   request.prompt_ids = job->prompts[index / n];
   request.choice_idx = index % n;
   request.sampling = job->sampling;
+  request.logit_rules = job->asked.sampling.rules;
   const auto room = model_.max_context - static_cast<int64_t>(request.prompt_ids.size());
   const int64_t otherwise = job->who.is_chat ? room : 16;
   request.max_tokens = std::min(job->asked.max_tokens.value_or(otherwise), room);

@@ -9,15 +9,18 @@
 
 namespace colibri {
 
+class LogitRules;
+
 // A token whose logits are computed, and what is wanted of them.
 struct LogitRow {
   int32_t token = 0;                   // its index in the batch
   bool is_shown = false;               // the host reads the logits
   std::optional<TokenDraw> pick = {};  // how the next token is picked; nothing: none is
+  const LogitRules* rules = nullptr;   // of which it is picked on the host, where they are set
 
-  // The operation draws from no more tokens than kMaxDrawnTopK.
-  bool is_picked_on_host() const { return pick && pick->top_k > kMaxDrawnTopK; }
-  bool is_picked_by_operation() const { return pick && pick->top_k <= kMaxDrawnTopK; }
+  // The operation draws from no more tokens than kMaxDrawnTopK, and of logits as they are.
+  bool is_picked_on_host() const { return pick && (rules || pick->top_k > kMaxDrawnTopK); }
+  bool is_picked_by_operation() const { return pick && !is_picked_on_host(); }
 };
 
 struct Batch {

@@ -55,6 +55,10 @@ int Engine::add(Request request) {
   const bool wants_all = made->request.score_prompt && made->wants_logits();
   sequence.max_reused = wants_all ? 0 : std::numeric_limits<int64_t>::max();
   sequence.is_scored = wants_all;
+  const Request& kept = made->request;
+  if (kept.logit_rules.has_effect()) {
+    made->rules.emplace(kept.logit_rules, kept.prompt_ids, kept.stop_ids);
+  }
   scheduler_.add(sequence);
   const int32_t number = sequence.number;
   live_.emplace(number, std::move(made));
@@ -143,6 +147,7 @@ std::optional<LogitRow> Engine::wanted_of(const Live& live, int64_t position) co
     row.pick = token_draw(request.sampling,
                           {.choice_idx = request.choice_idx, .position = live.sequence.ids.size()},
                           vocab_size_);
+    row.rules = live.rules ? &*live.rules : nullptr;
   }
   return row.is_shown || is_picked ? std::optional(row) : std::nullopt;
 }
@@ -207,6 +212,7 @@ void Engine::take_token(Live& live, int32_t id) {
     return;
   }
   live.sequence.ids.push_back(id);
+  if (live.rules) live.rules->push(id);
   live.sequence.is_scored = false;  // the prompt is done
   const auto num_new = live.sequence.num_known() - static_cast<int64_t>(request.prompt_ids.size());
   if (request.on_token && !request.on_token(id)) {

@@ -89,6 +89,7 @@ class Engine {
     Sequence sequence;
     int64_t num_handed_out = 0;  // leading positions whose logits were handed out, if wanted
     bool has_started = false;
+    std::optional<LogitRules> rules = {};
 
     bool wants_logits() const { return request.on_logits || request.on_score; }
     FinishReason finish = FinishReason::kNone;

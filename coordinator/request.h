@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/logit_rules.h"
 #include "coordinator/sampler.h"
 #include "coordinator/token_scores.h"
 
@@ -46,9 +47,10 @@ struct Request {
   std::vector<int32_t> prompt_ids;  // at least one
   int64_t max_tokens = 0;           // at most this many new ones; 0: score only
   SamplingParams sampling;
-  uint64_t choice_idx = 0;        // tells apart several samples of one prompt
-  std::vector<int32_t> stop_ids;  // end the sequence; on_token sees it as the last
-  bool score_prompt = false;      // on_logits and on_score also see prompt positions
+  LogitRuleParams logit_rules = {};  // what it changes in logits; nobody is shown that
+  uint64_t choice_idx = 0;           // tells apart several samples of one prompt
+  std::vector<int32_t> stop_ids;     // end the sequence; on_token sees it as the last
+  bool score_prompt = false;         // on_logits and on_score also see prompt positions
   OnToken on_token;
   OnLogits on_logits;      // may be empty
   OnScore on_score;        // may be empty

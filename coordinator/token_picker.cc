@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "coordinator/logit_rules.h"
 
 namespace colibri {
 namespace {
@@ -81,8 +82,12 @@ void TokenPicker::fetch_logits(std::span<const LogitRow> rows) {
 
 std::span<const StepRow> TokenPicker::take(std::span<const LogitRow> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].is_picked_on_host()) rows_[i].id = sample(rows_[i].logits, *rows[i].pick);
-    if (!rows[i].is_picked_by_operation()) continue;
+    const LogitRow& row = rows[i];
+    if (row.is_picked_on_host()) {
+      rows_[i].id = row.rules ? row.rules->pick(rows_[i].logits, *row.pick)
+                              : sample(rows_[i].logits, *row.pick);
+    }
+    if (!row.is_picked_by_operation()) continue;
     rows_[i].id = (is_on_host() ? ids_.as<int32_t>() : host_ids_->as<int32_t>())[i];
     if (rows_[i].id < 0) fail_on(i);
   }

@@ -20,8 +20,8 @@ struct StepRow {
   std::span<const float> logits = {};  // [V] where they were wanted; maybe empty elsewhere
 };
 
-// Tokens that are drawn from more than kMaxDrawnTopK are drawn on the host, from logits that are
-// fetched for it; the bits are the same.
+// Tokens that are drawn from more than kMaxDrawnTopK, and those of a request that changes its
+// logits, are picked on the host, from logits that are fetched for it; the bits are the same.
 class TokenPicker {
  public:
   // What `context` points to outlives it.

@@ -95,8 +95,16 @@ TEST(ApiRequestTest, LogprobsHaveTwoForms) {
 }
 
 TEST(ApiRequestTest, BiasesAreByTokenId) {
-  const auto biases = chat(R"("logit_bias":{"7":-100,"9":1.5})").sampling.logit_bias;
+  const auto biases = chat(R"("logit_bias":{"7":-100,"9":1.5})").sampling.rules.biases;
   EXPECT_EQ(biases, (std::map<int32_t, float>{{7, -100.0f}, {9, 1.5f}}));
+}
+
+TEST(ApiRequestTest, RulesHaveNoEffectUnlessAskedFor) {
+  EXPECT_FALSE(chat(R"("presence_penalty":0,"logit_bias":{})").sampling.rules.has_effect());
+  for (const char* field :
+       {"presence_penalty", "frequency_penalty", "repetition_penalty", "min_tokens"}) {
+    EXPECT_TRUE(chat("\"" + std::string(field) + "\":2").sampling.rules.has_effect()) << field;
+  }
 }
 
 TEST(ApiRequestTest, FieldsWithoutEffectAreAccepted) {
@@ -125,6 +133,10 @@ TEST(ApiRequestTest, ValuesOutOfRangeAreNamed) {
   expect_chat_refused(R"("stop":[1])", "stop", "strings");
   expect_chat_refused(R"("logit_bias":{"x":1})", "logit_bias", "a token id");
   expect_chat_refused(R"("logit_bias":{"1":101})", "logit_bias", "from -100 to 100");
+  expect_chat_refused(R"("presence_penalty":2.1)", "presence_penalty", "from -2.0 to 2.0");
+  expect_chat_refused(R"("repetition_penalty":0)", "repetition_penalty", "above 0");
+  expect_completion_refused(R"("logprobs":6)", "logprobs", "from 0 to 5");
+  expect_completion_refused(R"("logprobs":true)", "logprobs", "an integer");
   expect_chat_refused(R"("top_logprobs":1)", "top_logprobs", "'logprobs': true");
   expect_chat_refused(R"("stream_options":{})", "stream_options", "'stream': true");
   expect_chat_refused(R"("stream":true,"stream_options":{"x":1})", "x", "not supported");
@@ -155,6 +167,7 @@ TEST(ApiRequestTest, WhatIsNoRequestIsRefused) {
 TEST(ApiRequestTest, TemperatureZeroIsGreedyAndSilenceTheModelsDefault) {
   const SamplingParams defaults{.greedy = false, .temperature = 0.6f, .top_p = 0.9f, .top_k = 20};
   EXPECT_TRUE(sampling_of({.temperature = 0.0}, defaults).greedy);
+  EXPECT_TRUE(sampling_of({.temperature = 1e-60}, defaults).greedy);  // 0 as the sampler has it
   const SamplingParams got = sampling_of({.top_k = -1, .seed = 7}, defaults);
   EXPECT_FALSE(got.greedy);
   EXPECT_EQ(got.temperature, 0.6f);

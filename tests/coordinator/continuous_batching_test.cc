@@ -21,6 +21,7 @@ constexpr int32_t kPages = 14;
 // What a request got: every row of logits, one after the other, and its tokens.
 struct Got {
   std::vector<float> logits;
+  std::vector<double> logprobs;
   Ids ids;
   FinishReason reason = FinishReason::kNone;
   int num_ends = 0;
@@ -38,6 +39,7 @@ struct Text {
   int64_t max_tokens = 0;
   bool score_prompt = false;
   SamplingParams sampling = {};
+  LogitRuleParams rules = {};
 
   Request request(Got& got) const {
     Request made;
@@ -45,6 +47,12 @@ struct Text {
     made.max_tokens = max_tokens;
     made.score_prompt = score_prompt;
     made.sampling = sampling;
+    made.logit_rules = rules;
+    made.num_top_scores = 3;
+    made.on_score = [&got](const TokenScore& score) {
+      got.logprobs.push_back(score.logprob);
+      got.logprobs.push_back(score.top[2].second);
+    };
     made.on_logits = [&got](std::span<const float> row) {
       got.logits.insert(got.logits.end(), row.begin(), row.end());
     };
@@ -122,6 +130,7 @@ std::vector<Text> random_texts(size_t count) {
     text.max_tokens = static_cast<int64_t>(random() % 50);
     text.score_prompt = i % 5 == 0;
     if (i % 3 == 0) text.sampling = {.greedy = false, .temperature = 2, .seed = i};
+    if (i % 4 == 0) text.rules = {.frequency_penalty = 0.5, .repetition_penalty = 1.5};
   }
   return texts;
 }
@@ -171,6 +180,7 @@ TEST_F(ContinuousBatchingTest, LogitsAreThoseOfTheRequestAloneWhoeverElseComesAn
         EXPECT_EQ(got.num_ends, 1);
         if (got.reason == FinishReason::kCancelled) continue;
         EXPECT_EQ(got.logits.size(), expected.logits.size());
+        EXPECT_EQ(got.logprobs, expected.logprobs);
         EXPECT_EQ(got.ids, expected.ids);
       }
       num_preemptions += e->state().num_preemptions;
@@ -190,6 +200,9 @@ TEST_F(ContinuousBatchingTest, TextsOfTheCrowdDifferInTheirLogits) {
   Text changed = texts[0];
   changed.prompt[0] = (changed.prompt[0] + 1) % 10;
   EXPECT_FALSE(begins_with(alone(texts[0]).logits, alone(changed).logits));
+  changed = texts[0];
+  changed.rules = {};
+  EXPECT_NE(alone(texts[0]).ids, alone(changed).ids);
 }
 
 TEST_F(ContinuousBatchingTest, PrefixIsComputedOnceAndAgainAfterEviction) {

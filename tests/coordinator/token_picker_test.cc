@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "coordinator/logit_rules.h"
 #include "tests/coordinator/token_picker_rig.h"
 #include "tests/support/expect_error.h"
 
@@ -37,6 +38,16 @@ TEST_F(TokenPickerTest, RowsThatAreOnlyShownHaveNoToken) {
   EXPECT_EQ(got[0].id, -1);
   EXPECT_TRUE(std::equal(got[0].logits.begin(), got[0].logits.end(), rig_.row(0).begin()));
   EXPECT_EQ(got[1].id, sample(rig_.row(1), {}));
+}
+
+TEST_F(TokenPickerTest, RowsWithRulesArePickedOfWhatTheyMakeOfTheLogits) {
+  LogitRules rules({.biases = {{3, 50.0f}}}, {}, {});
+  LogitRow ruled = picked({});
+  ruled.rules = &rules;
+  const auto got = rig_.run({picked({}), ruled, drawn(40, 5, kVocab)});
+  EXPECT_EQ(got[0].id, sample(rig_.row(0), {}));
+  EXPECT_EQ(got[1].id, 3);
+  EXPECT_EQ(got[2].id, sample(rig_.row(2), *drawn(40, 5, kVocab).pick));
 }
 
 TEST_F(TokenPickerTest, NotFiniteLogitsFailWhereATokenIsPicked) {

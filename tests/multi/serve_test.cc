@@ -161,6 +161,22 @@ TEST_F(ServeTest, LogprobsAreTheSameBesideOthersAndInAStream) {
   EXPECT_EQ(offsets, alone["logprobs"]["text_offset"]);
 }
 
+TEST_F(ServeTest, RulesChangeWhatIsPickedAndNothingBesideIt) {
+  start();
+  const json alone = complete(kGreedy).body["choices"][0]["text"];
+  const json first = complete(with(kGreedy, {{"max_tokens", 1}, {"logprobs", 0}})).body;
+  const std::string word = first["choices"][0]["text"];
+  const json ids = ask(http_post("/tokenize", json{{"prompt", word}}.dump())).body["tokens"];
+  const std::string id = ids[0].dump();
+  const json barred = complete(with(kGreedy, {{"logit_bias", {{id, -100}}}})).body["choices"][0];
+  EXPECT_FALSE(barred["text"].get<std::string>().starts_with(word));
+  EXPECT_NE(complete(with(kGreedy, {{"frequency_penalty", 2}})).body["choices"][0]["text"], alone);
+  EXPECT_EQ(complete(kGreedy).body["choices"][0]["text"], alone);
+  // A stop id that would come at once has to wait.
+  const json stops = {{"stop_token_ids", ids}, {"max_tokens", 8}, {"min_tokens", 4}};
+  EXPECT_GE(complete(with(kGreedy, stops)).body["usage"]["completion_tokens"], 5);
+}
+
 // The demo model with a template beside it.
 class ChatTest : public ServeTest {
  protected:
@@ -267,6 +283,8 @@ TEST_F(ServeTest, WhatCannotBeIsNamed) {
   expect(http_get("/v1/completions"), "405", nullptr);
   expect(http_post("/v1/completions", "{"), "400", nullptr);
   expect(completion({{"model", "other"}}), "404", "model");
+  expect(completion({{"logit_bias", {{"99999999", 1}}}}), "400", "logit_bias");
+  expect(completion({{"min_tokens", 25}}), "400", "min_tokens");
   expect(completion({{"logprobs", 6}}), "400", "logprobs");
   expect(completion({{"max_tokens", 0}}), "400", "max_tokens");
   expect(completion({{"tempreature", 1}}), "400", "tempreature");
