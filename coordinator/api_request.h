@@ -54,7 +54,11 @@ struct ApiRequest {
   // Of /v1/chat/completions: JSON for the chat template, keys in the order in which they came; the
   // content of a message that came in parts is one text, its lines the parts.
   std::string messages, tools, template_kwargs;  // "" for none
-  bool add_generation_prompt = true, continue_final_message = false;
+  bool add_generation_prompt = true;
+  // The last message's content, where the text is to end with it (continue_final_message).
+  std::optional<std::string> continued = {};
+  // Of /v1/score, beside one prompt or a conversation: a closed set of what may follow it.
+  std::vector<ApiPrompt> candidates = {};
 
   std::optional<int64_t> max_tokens;
   int n = 1;                            // choices for each prompt
@@ -69,6 +73,7 @@ struct ApiRequest {
 // Errors: ApiError with 400.
 ApiRequest parse_completion_request(std::string_view body);
 ApiRequest parse_chat_request(std::string_view body);
+ApiRequest parse_score_request(std::string_view body);
 
 struct ApiTokenize {
   std::string prompt;

@@ -21,6 +21,7 @@ constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
                                    {"POST", "/detokenize", ApiRoute::kDetokenize},
                                    {"POST", "/v1/completions", ApiRoute::kCompletions},
                                    {"POST", "/v1/chat/completions", ApiRoute::kChat},
+                                   {"POST", "/v1/score", ApiRoute::kScore},
                                    {"GET", "/placement", ApiRoute::kPlacement},
                                    {"POST", "/rebalance", ApiRoute::kRebalance}};
 
@@ -122,11 +123,14 @@ std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer) {
   return dumped({{"prompt", tokenizer.decode(parse_detokenize_request(body), false)}});
 }
 
-ApiIdentity new_identity(const std::string& model, bool is_chat) {
-  return {.id = (is_chat ? "chatcmpl-" : "cmpl-") + random_hex(),
+ApiIdentity new_identity(const std::string& model, ApiRoute route) {
+  const char* prefix = route == ApiRoute::kChat    ? "chatcmpl-"
+                       : route == ApiRoute::kScore ? "score-"
+                                                   : "cmpl-";
+  return {.id = prefix + random_hex(),
           .created = now_s(),
           .model = model,
-          .is_chat = is_chat};
+          .is_chat = route == ApiRoute::kChat};
 }
 
 std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer) {
@@ -157,7 +161,6 @@ void check_request(const ApiRequest& request, const std::string& model, int64_t 
     throw ApiError(404, "model",
                    "there is no model '" + request.model + "' here, but '" + model + "'");
   }
-  if (request.continue_final_message) refuse("continue_final_message", "is not built yet");
   if (request.max_tokens == 0 && !request.echo) {
     refuse("max_tokens", "is 0, want above 0, or 'echo' beside it");
   }

@@ -1,6 +1,7 @@
 // Which endpoint a request means, and the answers that need no engine.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace colibri {
 
-enum class ApiRoute {
+enum class ApiRoute : uint8_t {
   kHealth,
   kVersion,
   kModels,
@@ -21,6 +22,7 @@ enum class ApiRoute {
   kDetokenize,
   kCompletions,
   kChat,
+  kScore,
   kPlacement,
   kRebalance
 };
@@ -43,8 +45,8 @@ std::string tokenize_body(std::string_view body, const Tokenizer& tokenizer, int
 // {"tokens": [...]} -> {"prompt"}.
 std::string detokenize_body(std::string_view body, const Tokenizer& tokenizer);
 
-// A new random id, and the time.
-ApiIdentity new_identity(const std::string& model, bool is_chat);
+// A new random id for one of the endpoints that run the model, and the time.
+ApiIdentity new_identity(const std::string& model, ApiRoute route);
 // Ids as they are; a text is encoded, special tokens included.
 std::vector<int32_t> prompt_ids_of(const ApiPrompt& prompt, const Tokenizer& tokenizer);
 struct PromptBounds {

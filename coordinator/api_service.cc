@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "coordinator/api_choice.h"
 #include "coordinator/api_routes.h"
+#include "coordinator/api_score.h"
 
 namespace colibri {
 
@@ -22,6 +23,7 @@ struct ApiService::Job {
   SamplingParams sampling;
   std::vector<std::vector<int32_t>> prompts;
   std::vector<int32_t> end_ids;
+  std::vector<ScoredCandidate> candidates;  // of the one prompt; nothing is generated then
   std::shared_ptr<HttpReply> reply;
   std::vector<Choice> choices;
   size_t num_ended = 0;
@@ -31,6 +33,7 @@ struct ApiService::Job {
   int64_t num_prompt_tokens() const {
     int64_t count = 0;
     for (const auto& ids : prompts) count += static_cast<int64_t>(ids.size());
+    for (const auto& one : candidates) count += static_cast<int64_t>(one.ids.size());
     return count;
   }
   ApiUsage usage() const {
@@ -65,9 +68,12 @@ void ApiService::Job::finish() {
     write(kApiEndEvent);
     return reply->end();
   }
+  const HttpHeaders json = {{"Content-Type", "application/json"}};
+  if (!candidates.empty())
+    return reply->send(200, json, api_score_answer(who, candidates, usage()));
   std::vector<ApiChoice> all;
   for (const Choice& choice : choices) all.push_back(choice.text->whole());
-  reply->send(200, {{"Content-Type", "application/json"}}, api_answer(who, all, usage()));
+  reply->send(200, json, api_answer(who, all, usage()));
 }
 
 void ApiService::Job::fail(int status, const std::string& message) {
@@ -91,10 +97,9 @@ ChoiceOptions ApiService::Job::choice_options(size_t index, const Tokenizer& tok
 }
 
 ApiService::ApiService(ApiModel model, ApiOptions options)
-    : model_(std::move(model)), options_(std::move(options)) {
-  const std::string& source = model_.tokenizer->chat_template();
-  if (!source.empty()) template_.emplace(source);
-}
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      chats_(*model_.tokenizer, model_.name) {}
 ApiService::~ApiService() = default;
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -124,9 +129,11 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
     case ApiRoute::kDetokenize:
       return send_json(*reply, detokenize_body(request.body, *model_.tokenizer));
     case ApiRoute::kCompletions:
-      return complete(parse_completion_request(request.body), false, reply);
+      return complete(parse_completion_request(request.body), route, reply);
     case ApiRoute::kChat:
-      return complete(parse_chat_request(request.body), true, reply);
+      return complete(parse_chat_request(request.body), route, reply);
+    case ApiRoute::kScore:
+      return complete(parse_score_request(request.body), route, reply);
     case ApiRoute::kPlacement:
       if (!is_open_) throw ApiError(503, "", why_closed());
       return send_json(*reply, ranks_->text());
@@ -135,43 +142,49 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
   }
 }
 
-std::vector<int32_t> ApiService::conversation_ids(const ApiRequest& asked) const {
-  if (!template_) {
-    throw ApiError(400, "messages",
-                   "the model '" + model_.name +
-                       "' has no chat template; use "
-                       "/v1/completions");
-  }
-  const std::string text =
-      template_->render({.messages_json = asked.messages,
-                         .tools_json = asked.tools,
-                         .documents_json = {},
-                         .kwargs_json = asked.template_kwargs,
-                         .add_generation_prompt = asked.add_generation_prompt,
-                         .special_tokens = chat_special_tokens(*model_.tokenizer),
-                         .now = {}});
-  return model_.tokenizer->encode(text, false);  // the template writes the special tokens
-}
-
-void ApiService::complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply) {
+void ApiService::complete(ApiRequest asked, ApiRoute route,
+                          const std::shared_ptr<HttpReply>& reply) {
   auto job = std::make_shared<Job>();
   job->asked = std::move(asked);
   check_request(job->asked, model_.name, model_.vocab_size);
-  job->who = new_identity(model_.name, is_chat);
+  job->who = new_identity(model_.name, route);
   job->sampling = sampling_of(job->asked.sampling, model_.sampling);
   if (!job->asked.sampling.seed) job->sampling.seed = std::random_device()();
-  if (is_chat) job->prompts.push_back(conversation_ids(job->asked));
-  for (const ApiPrompt& prompt : job->asked.prompts) {
-    job->prompts.push_back(prompt_ids_of(prompt, *model_.tokenizer));
-  }
-  for (const auto& ids : job->prompts) {
-    check_prompt_ids(ids, {is_chat ? "messages" : "prompt", model_.vocab_size, model_.max_context});
-  }
+  encode(*job);
   if (!job->asked.ignore_eos) job->end_ids = model_.eos_ids;
   const auto& more = job->asked.stop_token_ids;
   job->end_ids.insert(job->end_ids.end(), more.begin(), more.end());
   job->reply = reply;
   queue(std::move(job));
+}
+
+// What is too long, or has ids that are none, is refused here.
+void ApiService::encode(Job& job) const {
+  const ApiRequest& asked = job.asked;
+  const Tokenizer& tokenizer = *model_.tokenizer;
+  PromptBounds bounds{"prompt", model_.vocab_size, model_.max_context};
+  if (!asked.messages.empty()) {
+    bounds.field = "messages";
+    job.prompts.push_back(chats_.ids_of(asked));
+  } else if (!asked.candidates.empty()) {
+    bounds.field = "document";
+  }
+  for (const ApiPrompt& prompt : asked.prompts) {
+    job.prompts.push_back(prompt_ids_of(prompt, tokenizer));
+  }
+  for (const auto& ids : job.prompts) check_prompt_ids(ids, bounds);
+  for (const ApiPrompt& candidate : asked.candidates) {
+    const auto* text = std::get_if<std::string>(&candidate);
+    if (text != nullptr) {
+      job.candidates.push_back({.text = *text, .ids = tokenizer.encode(*text, false)});
+      continue;
+    }
+    const auto& ids = std::get<std::vector<int32_t>>(candidate);
+    job.candidates.push_back({.text = tokenizer.decode(ids, false), .ids = ids});
+  }
+  if (job.candidates.empty()) return;
+  bounds.field = "candidates";
+  check_candidates(job.candidates, static_cast<int64_t>(job.prompts.front().size()), bounds);
 }
 
 void ApiService::queue(std::shared_ptr<Job> job) {
@@ -282,10 +295,15 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
   const auto room = model_.max_context - static_cast<int64_t>(request.prompt_ids.size());
   const int64_t otherwise = job->who.is_chat ? room : 16;
   request.max_tokens = std::min(job->asked.max_tokens.value_or(otherwise), room);
+  if (!job->candidates.empty()) request.max_tokens = 0;
+  for (const auto& one : job->candidates) request.continuations.push_back(one.ids);
   request.stop_ids = job->end_ids;
   Job* const raw = job.get();
   request.on_token = [raw, index](int32_t id) {
     return raw->choices[index].text->add_token(id) && !raw->is_gone;
+  };
+  request.on_continuations = [raw](std::span<const std::vector<double>> logprobs) {
+    for (size_t i = 0; i < logprobs.size(); ++i) raw->candidates[i].logprobs = logprobs[i];
   };
   if (request.choice_idx == 0) {
     request.on_start = [raw](int64_t num_reused) { raw->num_cached_tokens += num_reused; };

@@ -8,19 +8,20 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "coordinator/api_request.h"
 #include "coordinator/api_response.h"
+#include "coordinator/chat_prompts.h"
 #include "coordinator/engine.h"
 #include "coordinator/expert_ranks.h"
 #include "coordinator/http_server.h"
-#include "model/chat_template.h"
 #include "model/tokenizer.h"
 
 namespace colibri {
+
+enum class ApiRoute : uint8_t;
 
 struct ApiModel {
   std::string name;
@@ -62,8 +63,8 @@ class ApiService {
   };
 
   void route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void complete(ApiRequest asked, bool is_chat, const std::shared_ptr<HttpReply>& reply);
-  std::vector<int32_t> conversation_ids(const ApiRequest& asked) const;
+  void complete(ApiRequest asked, ApiRoute route, const std::shared_ptr<HttpReply>& reply);
+  void encode(Job& job) const;
   void queue(std::shared_ptr<Job> job);
   std::vector<std::shared_ptr<Job>> take_jobs(bool may_wait);
   void begin(Engine& engine, const std::shared_ptr<Job>& job);
@@ -79,8 +80,8 @@ class ApiService {
   std::string why_closed();
 
   ApiModel model_;
-  std::optional<ChatTemplate> template_;  // none: a model without one
   ApiOptions options_;
+  ChatPrompts chats_;
   std::atomic<bool> is_open_ = false;  // steps can run
   ExpertRanks* ranks_ = nullptr;       // while it runs
   std::mutex mutex_;

@@ -35,11 +35,24 @@ void Engine::check_prompt(const Request& request) const {
          options_.max_context - 1, " (--max-context ", options_.max_context,
          "); shorten it or raise --max-context up to what the model allows");
   }
-  for (const int32_t id : request.prompt_ids) {
-    if (id < 0 || id >= vocab_size_) {
-      fail(ErrorKind::kInput, "prompt id ", id, " is outside the vocabulary, want [0, ",
-           vocab_size_, ")");
-    }
+  check_ids(request.prompt_ids, "prompt");
+  check(request.continuations.empty() || (request.max_tokens == 0 && !request.score_prompt),
+        "continuations of a request that also wants tokens or the scores of its prompt");
+  for (const auto& ids : request.continuations) {
+    if (ids.empty()) fail(ErrorKind::kInput, "a continuation is empty, want at least one token");
+    check_ids(ids, "continuation");
+    const int64_t both = prompt + static_cast<int64_t>(ids.size());
+    if (both <= options_.max_context) continue;
+    fail(ErrorKind::kInput, "the prompt and a continuation are ", both, " tokens, want at most ",
+         options_.max_context, " (--max-context)");
+  }
+}
+
+void Engine::check_ids(std::span<const int32_t> ids, const char* what) const {
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < vocab_size_) continue;
+    fail(ErrorKind::kInput, what, " id ", id, " is outside the vocabulary, want [0, ", vocab_size_,
+         ")");
   }
 }
 
@@ -58,6 +71,12 @@ int Engine::add(Request request) {
   const Request& kept = made->request;
   if (kept.logit_rules.has_effect()) {
     made->rules.emplace(kept.logit_rules, kept.prompt_ids, kept.stop_ids);
+  }
+  if (!kept.continuations.empty()) {
+    const auto prompt = static_cast<int64_t>(kept.prompt_ids.size());
+    made->continuations.emplace(kept.continuations, prompt);
+    // What comes after the prompt is written over, so nobody else may read it, and it must run.
+    sequence.max_published = sequence.max_reused = prompt;
   }
   scheduler_.add(sequence);
   const int32_t number = sequence.number;
@@ -137,6 +156,10 @@ void Engine::add_part(const Live& live, int64_t count) {
 // however often they are computed.
 std::optional<LogitRow> Engine::wanted_of(const Live& live, int64_t position) const {
   const Request& request = live.request;
+  if (live.continuations) {
+    if (!live.continuations->wants(position)) return std::nullopt;
+    return LogitRow{.token = static_cast<int32_t>(batch_.ids.size()), .is_shown = true};
+  }
   const int64_t num_known = live.sequence.num_known();
   const bool is_last = position + 1 == num_known;
   const bool is_picked = is_last && request.max_tokens > 0;
@@ -167,7 +190,8 @@ void Engine::hand_out(std::span<const StepRow> rows) {
     for (size_t row = begin; row < i; ++row) {
       hand_out_row(owner, batch_.logit_rows[row], rows[row]);
     }
-    if (owner.sequence.num_to_run() == 0) end(owner, FinishReason::kLength);  // scored, no more
+    const bool is_done = owner.sequence.num_to_run() == 0 && !begin_continuation(owner);
+    if (is_done) end(owner, FinishReason::kLength);  // scored, no more
   }
 }
 
@@ -178,8 +202,29 @@ void Engine::hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row
   if (wanted.pick) take_token(live, row.id);
 }
 
-void Engine::show_row(const Live& live, const LogitRow& wanted, const StepRow& row) const {
+// False when there is none left, or the sequence has ended.
+bool Engine::begin_continuation(Live& live) {
+  if (!live.continuations || live.finish != FinishReason::kNone) return false;
+  Sequence& sequence = live.sequence;
   const Request& request = live.request;
+  const auto next = live.continuations->next();
+  if (next.empty()) {
+    if (request.on_continuations) request.on_continuations(live.continuations->logprobs());
+    return false;
+  }
+  sequence.ids = request.prompt_ids;
+  sequence.ids.insert(sequence.ids.end(), next.begin(), next.end());
+  sequence.num_cached = static_cast<int64_t>(request.prompt_ids.size());
+  sequence.is_scored = true;
+  return true;
+}
+
+void Engine::show_row(Live& live, const LogitRow& wanted, const StepRow& row) const {
+  const Request& request = live.request;
+  if (live.continuations) {
+    const int64_t position = batch_.positions[static_cast<size_t>(wanted.token)];
+    return live.continuations->take(position, row.logits);
+  }
   if (request.on_logits) request.on_logits(row.logits);
   if (!request.on_score) return;
   const int64_t next = batch_.positions[static_cast<size_t>(wanted.token)] + 1;
@@ -199,6 +244,7 @@ void Engine::advance(const StepPart& part) {
     request.on_start(sequence.num_cached);
   }
   scheduler_.advance(part);
+  if (owner.continuations) return;
   owner.num_handed_out = std::max(owner.num_handed_out, sequence.num_cached);
   sequence.max_reused = std::max(sequence.max_reused, owner.num_handed_out);
 }

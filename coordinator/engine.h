@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/continuation_scores.h"
 #include "coordinator/forward.h"
 #include "coordinator/request.h"
 #include "coordinator/scheduler.h"
@@ -63,7 +64,7 @@ class Engine {
 
   // Queues a request; its number is its place among the added ones. It may join the next step.
   // Errors: kInput when the prompt is empty, does not leave room for a token in max_context, or
-  // holds an id outside [0, V).
+  // holds an id outside [0, V); the same of a continuation, which needs room for all its tokens.
   int add(Request request);
 
   // Runs one step of up to max_batch sequences, as Scheduler plans it. False when nothing is left
@@ -90,22 +91,25 @@ class Engine {
     int64_t num_handed_out = 0;  // leading positions whose logits were handed out, if wanted
     bool has_started = false;
     std::optional<LogitRules> rules = {};
+    std::optional<ContinuationScores> continuations = {};
 
     bool wants_logits() const { return request.on_logits || request.on_score; }
     FinishReason finish = FinishReason::kNone;
   };
 
   void check_prompt(const Request& request) const;
+  void check_ids(std::span<const int32_t> ids, const char* what) const;
   Live& live(const StepPart& part) { return *live_.at(part.sequence->number); }
   void build_batch();
   void add_part(const Live& live, int64_t count);
   void hand_out(std::span<const StepRow> rows);
   void hand_out_row(Live& live, const LogitRow& wanted, const StepRow& row);
-  void show_row(const Live& live, const LogitRow& wanted, const StepRow& row) const;
+  void show_row(Live& live, const LogitRow& wanted, const StepRow& row) const;
   void advance(const StepPart& part);
   void take_token(Live& live, int32_t id);
   void end(Live& live, FinishReason reason);
   void retire_ended();
+  bool begin_continuation(Live& live);
   std::optional<LogitRow> wanted_of(const Live& live, int64_t position) const;
 
   Forward& forward_;

@@ -37,6 +37,9 @@ using OnLogits = std::function<void(std::span<const float> logits)>;
 // on_token, of a prompt's where score_prompt is set.
 using OnScore = std::function<void(const TokenScore& score)>;
 
+// Called once, with the log probabilities of the tokens of each continuation.
+using OnContinuations = std::function<void(std::span<const std::vector<double>> logprobs)>;
+
 // Called once, before any other, when its first tokens have run: so many leading ones were not
 // computed, because an earlier text began alike.
 using OnStart = std::function<void(int64_t num_reused)>;
@@ -56,6 +59,10 @@ struct Request {
   OnScore on_score;        // may be empty
   int num_top_scores = 0;  // how many of the most likely tokens it is told
   OnStart on_start;        // may be empty
+  // Texts that each follow the prompt, scored one after the other; the prompt is read once for all.
+  // With max_tokens 0 and without score_prompt.
+  std::vector<std::vector<int32_t>> continuations = {};
+  OnContinuations on_continuations;
   OnEnd on_end;            // may be empty; with it the engine keeps nothing of an ended request
   std::string cache_salt;  // what it computes is reused only by requests of the same salt
 };

@@ -127,8 +127,9 @@ bool Scheduler::try_admit(Sequence& sequence) {
 int64_t Scheduler::num_promised_pages() const {
   int64_t sum = 0;
   for (const Sequence* sequence : running_) {
-    sum += SequencePages::pages_for(sequence->num_known()) -
-           static_cast<int64_t>(sequence->pages.size());
+    const int64_t more = SequencePages::pages_for(sequence->num_known()) -
+                         static_cast<int64_t>(sequence->pages.size());
+    sum += std::max<int64_t>(more, 0);  // one that goes back in its text keeps its pages
   }
   return sum;
 }

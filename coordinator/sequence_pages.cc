@@ -44,7 +44,8 @@ bool SequencePages::grow(Sequence& sequence, int64_t num_positions) {
 
 void SequencePages::publish(Sequence& sequence) {
   if (!keeps_prefixes_) return;
-  for (; (sequence.num_shared + 1) * kTile <= sequence.num_cached; ++sequence.num_shared) {
+  const int64_t most = std::min(sequence.num_cached, sequence.max_published);
+  for (; (sequence.num_shared + 1) * kTile <= most; ++sequence.num_shared) {
     const auto idx = static_cast<size_t>(sequence.num_shared);
     int32_t& page = sequence.pages[idx];
     const int32_t known =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Sequence {
   int64_t max_reused = 0;    // so many leading positions may come from earlier texts
   std::string salt;          // only texts of the same salt share pages
   bool is_scored = false;    // the logits of all its positions are wanted
+  int64_t max_published = std::numeric_limits<int64_t>::max();  // others may share so many
 
   int64_t num_cached = 0;      // positions whose keys and values are there; less than ids.size()
                                // while there is something to run

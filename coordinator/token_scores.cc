@@ -47,6 +47,13 @@ double log_probability(std::span<const float> logits, int32_t id) {
   return checked_logprob(normaliser_of(logits), logits, id);
 }
 
+std::vector<double> log_probabilities(std::span<const float> logits, std::span<const int32_t> ids) {
+  const Normaliser normaliser = normaliser_of(logits);
+  std::vector<double> logprobs;
+  for (const int32_t id : ids) logprobs.push_back(checked_logprob(normaliser, logits, id));
+  return logprobs;
+}
+
 TokenScore score_token(std::span<const float> logits, int32_t id, int num_top) {
   const Normaliser normaliser = normaliser_of(logits);
   TokenScore score{.id = id, .logprob = checked_logprob(normaliser, logits, id)};

@@ -21,6 +21,9 @@ struct TokenScore {
 // O(V).
 double log_probability(std::span<const float> logits, int32_t id);
 
+// The same of several, for the cost of one.
+std::vector<double> log_probabilities(std::span<const float> logits, std::span<const int32_t> ids);
+
 // The same of `id` and of the `num_top` most likely, at most V. The caller sets the position.
 TokenScore score_token(std::span<const float> logits, int32_t id, int num_top);
 

@@ -1,6 +1,7 @@
 #include "launch/model_session.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <random>
 
@@ -273,15 +274,16 @@ void ModelSession::make_forward(const Site& site, Coordinator& c) const {
 void ModelSession::make_engine(Coordinator& c) const {
   c.engine = std::make_unique<Engine>(
       *c.forward, *c.cache, checkpoint_->config().vocab_size,
-      EngineOptions{.limits = {.max_tokens = max_step_tokens(),
-                               .chunk = options_.chunk,
-                               .max_scored = std::max<int64_t>(max_scored_tokens(), 1)},
-                    .max_context = max_context(),
-                    .max_batch = num_sequences(),
-                    .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
-                    .prefix_salt = needs_.shares_prefixes
-                                       ? std::optional<uint64_t>(std::random_device()())
-                                       : std::nullopt});
+      EngineOptions{
+          .limits = {.max_tokens = max_step_tokens(),
+                     .chunk = options_.chunk,
+                     .max_scored = max_scored_tokens() > 0 ? max_scored_tokens()
+                                                           : std::numeric_limits<int64_t>::max()},
+          .max_context = max_context(),
+          .max_batch = num_sequences(),
+          .step_timeout_ms = int64_t{options_.step_timeout_s} * 1000,
+          .prefix_salt = needs_.shares_prefixes ? std::optional<uint64_t>(std::random_device()())
+                                                : std::nullopt});
 }
 
 int ModelSession::run(const Serve& serve) {

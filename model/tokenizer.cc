@@ -46,6 +46,7 @@ struct Tokenizer::Parts {
         prefix_ids(std::move(spec.prefix_ids)),
         suffix_ids(std::move(spec.suffix_ids)),
         chat_template(std::move(spec.chat_template)),
+        tool_chat_template(std::move(spec.tool_chat_template)),
         bos_id(spec.bos_id),
         eos_id(spec.eos_id),
         vocab_size(bpe.vocab().num_ids()) {
@@ -60,7 +61,7 @@ struct Tokenizer::Parts {
   Bpe bpe;
   Decoder decoder;
   std::vector<int32_t> prefix_ids, suffix_ids;
-  std::string chat_template;
+  std::string chat_template, tool_chat_template;
   std::optional<int32_t> bos_id, eos_id;
   int32_t vocab_size;
 };
@@ -151,6 +152,7 @@ Tokenizer Tokenizer::load(const TextOf& text_of, const std::string& where) {
         parse_tokenizer(*tokenizer_json, text_of("tokenizer_config.json").value_or(""));
     if (auto chat_template = text_of("chat_template.jinja")) {
       spec.chat_template = std::move(*chat_template);
+      spec.tool_chat_template.clear();
     }
     return Tokenizer(std::make_unique<const Parts>(std::move(spec)));
   } catch (const Error& error) {
@@ -227,6 +229,7 @@ bool Tokenizer::is_special(int32_t id) const {
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
 const std::string& Tokenizer::chat_template() const { return parts_->chat_template; }
+const std::string& Tokenizer::tool_chat_template() const { return parts_->tool_chat_template; }
 const Decoder& Tokenizer::decoder() const { return parts_->decoder; }
 
 }  // namespace colibri

@@ -64,8 +64,10 @@ class Tokenizer {
   bool is_special(int32_t id) const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
-  // The raw template; empty if there is none.
+  // The raw template; of several the one named "default"; empty if there is none.
   const std::string& chat_template() const;
+  // Of several the one named "tool_use", for conversations with tools; empty if there is none.
+  const std::string& tool_chat_template() const;
 
   const Decoder& decoder() const;
 

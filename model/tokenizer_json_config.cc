@@ -130,13 +130,13 @@ void apply_prefix_space(const View& config, const std::string& class_name, Token
   }
 }
 
-// A template, or a list of named ones: then the one named "default".
-std::string read_chat_template(const View& config) {
+// A template, which is the "default" one, or a list of named ones.
+std::string read_chat_template(const View& config, std::string_view name) {
   if (!config.has("chat_template")) return {};
   const View at = config.member("chat_template");
-  if (at.is_string()) return at.text();
+  if (at.is_string()) return name == "default" ? at.text() : std::string();
   for (const View& item : at.items()) {
-    if (item.text("name") == "default") return item.text("template");
+    if (item.text("name") == name) return item.text("template");
   }
   return {};
 }
@@ -165,7 +165,8 @@ void apply_config(const View& config, TokenizerSpec& spec) {
       config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
   apply_bos_eos(config, class_name, spec);
   apply_prefix_space(config, class_name, spec);
-  spec.chat_template = read_chat_template(config);
+  spec.chat_template = read_chat_template(config, "default");
+  spec.tool_chat_template = read_chat_template(config, "tool_use");
 }
 
 }  // namespace colibri::tokenizer_json

@@ -120,7 +120,8 @@ struct TokenizerSpec {
   bool has_decoder = false;                      // without one, tokens are joined by spaces
   std::vector<int32_t> prefix_ids, suffix_ids;   // what add_special_tokens puts around the text
 
-  std::string chat_template;  // raw; empty if there is none
+  // Raw; empty if there is none. The other is for conversations with tools.
+  std::string chat_template, tool_chat_template;
   std::optional<int32_t> bos_id, eos_id;
 };
 

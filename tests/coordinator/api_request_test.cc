@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "coordinator/chat_prompts.h"
+
 namespace colibri {
 namespace {
 
@@ -140,6 +142,40 @@ TEST(ApiRequestTest, ValuesOutOfRangeAreNamed) {
   expect_chat_refused(R"("top_logprobs":1)", "top_logprobs", "'logprobs': true");
   expect_chat_refused(R"("stream_options":{})", "stream_options", "'stream': true");
   expect_chat_refused(R"("stream":true,"stream_options":{"x":1})", "x", "not supported");
+}
+
+TEST(ApiRequestTest, ScoreHasADocumentOrAConversationAndCandidates) {
+  const ApiRequest text =
+      parse_score_request(R"({"document":[1,2],"candidates":["a",[3]],"user":"u"})");
+  EXPECT_EQ(text.prompts, std::vector<ApiPrompt>{(std::vector<int32_t>{1, 2})});
+  EXPECT_EQ(text.candidates, (std::vector<ApiPrompt>{"a", std::vector<int32_t>{3}}));
+  const std::string messages = R"("messages":[{"role":"user","content":"a"}])";
+  EXPECT_FALSE(parse_score_request("{" + messages + R"(,"candidates":["a"]})").messages.empty());
+  expect_refused(parse_score_request, R"({"candidates":["a"]})", "document", "either");
+  expect_refused(parse_score_request, R"({"document":"d",)" + messages + "}", "document", "either");
+  expect_refused(parse_score_request, R"({"document":"d"})", "candidates", "missing");
+  expect_refused(parse_score_request, R"({"document":"d","candidates":[]})", "candidates", "list");
+  expect_refused(parse_score_request, R"({"document":"d","candidates":[[]]})", "candidates", "ids");
+  expect_refused(parse_score_request, R"({"document":"d","candidates":["a"],"n":1})", "n",
+                 "not supported");
+}
+
+TEST(ApiRequestTest, FinalMessageIsContinuedInsteadOfAPromptForAnother) {
+  const ApiRequest request = chat(R"("continue_final_message":true)");
+  EXPECT_EQ(request.continued, "a");
+  EXPECT_FALSE(request.add_generation_prompt);
+  expect_chat_refused(R"("continue_final_message":true,"add_generation_prompt":true)",
+                      "add_generation_prompt", "false beside");
+  expect_refused(parse_chat_request,
+                 R"({"messages":[{"role":"a","content":" "}],"continue_final_message":true})",
+                 "continue_final_message", "with text");
+}
+
+// White space at the ends counts where the template keeps it.
+TEST(ApiRequestTest, TextEndsAfterTheContentThatIsContinued) {
+  EXPECT_EQ(cut_after_content("a: hi</s>b: hi </s>", "hi "), "a: hi</s>b: hi ");
+  EXPECT_EQ(cut_after_content("b: hi</s>", "\n hi "), "b: hi");
+  EXPECT_EQ(cut_after_content("b: ho</s>", "hi"), std::nullopt);
 }
 
 TEST(ApiRequestTest, TokenEndpointsReadTheirBodies) {

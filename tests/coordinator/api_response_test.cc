@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "coordinator/api_choice.h"
+#include "coordinator/api_score.h"
 #include "model/tokenizer.h"
 
 namespace colibri {
@@ -84,6 +85,38 @@ TEST(ApiResponseTest, LogprobsOfCompletionsHaveOffsetsAndTheChosenTokenAmongTheT
                      R"("text_offset":[0,2,3]})"),
             std::string::npos)
       << got;
+}
+
+TEST(ApiScoreTest, SumsSharesAndEntropy) {
+  const std::string got = api_score_answer({.id = "score-1", .created = 7, .model = "m"},
+                                           {{"a", {1}, {-1}}, {"b", {2, 3}, {-0.25, -0.75}}},
+                                           {.prompt_tokens = 4, .cached_tokens = 1});
+  EXPECT_EQ(
+      got,
+      R"({"id":"score-1","object":"score","created":7,"model":"m","candidates":[)"
+      R"({"index":0,"text":"a","ids":[1],"logprob":-1.0,"logprob_per_token":-1.0,)"
+      R"("probability":0.5},{"index":1,"text":"b","ids":[2,3],"logprob":-1.0,)"
+      R"("logprob_per_token":-0.5,"probability":0.5}],"best":0,)"
+      R"("entropy":0.6931471805599453,"normalised_entropy":1.0,"usage":{"prompt_tokens":4,)"
+      R"("completion_tokens":0,"total_tokens":4,"prompt_tokens_details":{"cached_tokens":1}}})");
+}
+
+TEST(ApiScoreTest, CandidatesThatCannotBeAreNamed) {
+  const auto refusal = [](std::vector<std::vector<int32_t>> lists) -> std::string {
+    std::vector<ScoredCandidate> candidates;
+    for (auto& ids : lists) candidates.push_back({.text = "", .ids = std::move(ids)});
+    try {
+      check_candidates(candidates, 8, {"candidates", 10, 10});
+    } catch (const ApiError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({{1}, {1, 2}}), "");
+  EXPECT_NE(refusal({{1}, {}}).find("[1]' is empty"), std::string::npos);
+  EXPECT_NE(refusal({{10}}).find("id 10"), std::string::npos);
+  EXPECT_NE(refusal({{1, 2, 3}}).find("11 tokens"), std::string::npos);
+  EXPECT_NE(refusal({{1}, {2}, {1}}).find("tokens of 'candidates[0]'"), std::string::npos);
 }
 
 // Ids: 0 "a", 1 and 2 the two bytes of "é", 3 "xy", 4 ends the text.

@@ -40,6 +40,7 @@ struct Text {
   bool score_prompt = false;
   SamplingParams sampling = {};
   LogitRuleParams rules = {};
+  std::vector<Ids> continuations = {};
 
   Request request(Got& got) const {
     Request made;
@@ -48,6 +49,10 @@ struct Text {
     made.score_prompt = score_prompt;
     made.sampling = sampling;
     made.logit_rules = rules;
+    made.continuations = continuations;
+    made.on_continuations = [&got](std::span<const std::vector<double>> all) {
+      for (const auto& one : all) got.logprobs.insert(got.logprobs.end(), one.begin(), one.end());
+    };
     made.num_top_scores = 3;
     made.on_score = [&got](const TokenScore& score) {
       got.logprobs.push_back(score.logprob);
@@ -130,6 +135,11 @@ std::vector<Text> random_texts(size_t count) {
     text.max_tokens = static_cast<int64_t>(random() % 50);
     text.score_prompt = i % 5 == 0;
     if (i % 3 == 0) text.sampling = {.greedy = false, .temperature = 2, .seed = i};
+    if (i % 7 == 1) {
+      text.max_tokens = 0;
+      text.score_prompt = false;
+      text.continuations = {random_ids(random, 30), {3}, random_ids(random, 2), Ids(80, 4)};
+    }
     if (i % 4 == 0) text.rules = {.frequency_penalty = 0.5, .repetition_penalty = 1.5};
   }
   return texts;
@@ -196,7 +206,7 @@ TEST_F(ContinuousBatchingTest, LogitsAreThoseOfTheRequestAloneWhoeverElseComesAn
 
 TEST_F(ContinuousBatchingTest, TextsOfTheCrowdDifferInTheirLogits) {
   const std::vector<Text> texts = random_texts(4);
-  EXPECT_FALSE(begins_with(alone(texts[0]).logits, alone(texts[1]).logits));
+  EXPECT_FALSE(begins_with(alone(texts[0]).logits, alone(texts[2]).logits));
   Text changed = texts[0];
   changed.prompt[0] = (changed.prompt[0] + 1) % 10;
   EXPECT_FALSE(begins_with(alone(texts[0]).logits, alone(changed).logits));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "coordinator/engine.h"
 #include "tests/coordinator/forward_rig.h"
 #include "tests/support/expect_error.h"
 
@@ -156,6 +157,51 @@ TEST_F(ScorerTest, WhatCannotBeScoredIsNamed) {
   EXPECT_ERROR(s.score(text(3)), kInput, "the continuation ends at token 101");
   EXPECT_ERROR(s.score(Ids{-1}), kInput, "token id -1");
   EXPECT_EQ(s.score(text(2)).size(), 2u);
+}
+
+// Over a page of 64 at its end, so that continuations begin within one and go on in the next.
+TEST_F(ScorerTest, EngineScoresContinuationsWithTheSameBitsAndReadsTheDocumentOnce) {
+  const Ids document = text(75);
+  const std::vector<Ids> continuations = {text(20, 2), {7}, text(70, 3), text(2, 5), {4}};
+  std::vector<std::vector<double>> want, got;
+  ScorerOptions wide{.vocab_size = 10, .max_context = 200, .chunk = 128};
+  {
+    Scorer one(rig_.forward, rig_.cache, wide);
+    one.read_document(document);
+    for (const Ids& ids : continuations) want.push_back(one.score(ids));
+  }
+  Engine engine(rig_.forward, rig_.cache, 10,
+                {.limits = {.max_tokens = 128, .chunk = 50, .max_scored = 9},
+                 .max_context = 200,
+                 .prefix_salt = 3});
+  for (const int64_t num_read : {75, 11}) {  // the second time its page is there
+    const int64_t before = engine.totals().num_prompt_tokens;
+    Request request;
+    request.prompt_ids = document;
+    request.continuations = continuations;
+    request.on_continuations = [&](std::span<const std::vector<double>> logprobs) {
+      got.assign(logprobs.begin(), logprobs.end());
+    };
+    engine.add(std::move(request));
+    while (engine.step()) {
+    }
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(engine.totals().num_prompt_tokens - before, num_read);
+  }
+  EXPECT_EQ(engine.state().num_idle_pages, engine.state().num_pages);
+}
+
+TEST_F(ScorerTest, WrongContinuationsAreNamed) {
+  Engine engine(rig_.forward, rig_.cache, 10, {.limits = {}, .max_context = 20});
+  const auto add = [&](const Ids& ids) {
+    Request request;
+    request.prompt_ids = {1, 2};
+    request.continuations = {{1}, ids};
+    engine.add(std::move(request));
+  };
+  EXPECT_ERROR(add({}), kInput, "continuation is empty");
+  EXPECT_ERROR(add({10}), kInput, "continuation id 10");
+  EXPECT_ERROR(add(Ids(19, 1)), kInput, "21 tokens, want at most 20");
 }
 
 }  // namespace

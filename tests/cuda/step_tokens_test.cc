@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/cuda_device.h"
+#include "coordinator/logit_rules.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "tests/coordinator/token_picker_rig.h"
 #include "tests/cuda/cuda_rig.h"
@@ -57,6 +58,11 @@ TEST_F(CudaTokenPicker, HostGetsIdsAndTheRowsThatItReads) {
   EXPECT_EQ(bytes_to_host({greedy, drawn(0, 1, kVocab)}), 2 * kIdBytes + kRowBytes);
   EXPECT_EQ(bytes_to_host({shown, shown}), 2 * kRowBytes);
   EXPECT_EQ(bytes_to_host({drawn(0, 1, kVocab)}), kRowBytes);
+  const LogitRules rules({.biases = {{3, 50.0f}}}, {}, {});
+  LogitRow ruled = greedy;
+  ruled.rules = &rules;
+  EXPECT_EQ(bytes_to_host({greedy, ruled}), 2 * kIdBytes + kRowBytes);
+  EXPECT_EQ(rig_.run({greedy, ruled})[1].id, 3);
 }
 
 TEST_F(CudaTokenPicker, ShownRowsKeepTheirPlaces) {
@@ -98,6 +104,7 @@ ModelRun run_of(const Way& way, StreamFabric& fabric) {
   run.adjust = [way](size_t i, Request& request) {
     if (!way.shows_logits) request.on_logits = nullptr;
     request.max_tokens = 5 + static_cast<int64_t>(i);
+    if (i == 3) request.logit_rules = {.frequency_penalty = 1.5};
     if (i >= 2) return;
     request.sampling = {
         .greedy = false, .temperature = 3, .top_k = i == 0 ? 50 : 0, .seed = 11 * i};

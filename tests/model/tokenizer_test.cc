@@ -149,6 +149,14 @@ TEST(TokenizerTest, LlamaClassesAddBosByDefault) {
             (Ids{0, 7}));
 }
 
+TEST(TokenizerTest, OfSeveralTemplatesTheOnesForChatAndForToolsAreKept) {
+  const Tokenizer tokenizer = make(kModel, "", R"({"chat_template": [
+      {"name": "rag", "template": "r"}, {"name": "tool_use", "template": "t"},
+      {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(tokenizer.chat_template(), "d");
+  EXPECT_EQ(tokenizer.tool_chat_template(), "t");
+}
+
 TEST(TokenizerTest, ConfigAddsTokensAndKeepsTheTemplateRaw) {
   const Tokenizer tokenizer = make(kModel, "", R"({"eos_token": "<e>", "bos_token": null,
       "chat_template": "{{ x }}", "added_tokens_decoder": {"9": {"content": "<p>", "special": true}}})");
@@ -156,6 +164,7 @@ TEST(TokenizerTest, ConfigAddsTokensAndKeepsTheTemplateRaw) {
   EXPECT_EQ(tokenizer.eos_id(), 10);
   EXPECT_EQ(tokenizer.bos_id(), std::nullopt);
   EXPECT_EQ(tokenizer.chat_template(), "{{ x }}");
+  EXPECT_EQ(tokenizer.tool_chat_template(), "");
   EXPECT_EQ(tokenizer.vocab_size(), 11);
 }
 

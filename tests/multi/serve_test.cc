@@ -177,6 +177,32 @@ TEST_F(ServeTest, RulesChangeWhatIsPickedAndNothingBesideIt) {
   EXPECT_GE(complete(with(kGreedy, stops)).body["usage"]["completion_tokens"], 5);
 }
 
+// Bit for bit, also beside others and where the document's pages are there already.
+TEST_F(ServeTest, ScoresAreThoseOfTheVerb) {
+  start({"--ranks", "2"});
+  std::string document;
+  for (int i = 0; i < 20; ++i) document += "ROMEO: O, I will. ";
+  const std::vector<std::string> candidates = {" yes", " no", " I will not be so"};
+  Words words = {kProgram, "score", "--model", kDemo, "--document", document};
+  for (const auto& one : candidates) words = joined(words, {"--continuation", one});
+  const json want = json::parse(run_command(words, 60).out);
+  const json asked = {{"document", document}, {"candidates", candidates}};
+  HttpClient other(port_);
+  other.send(http_post("/v1/completions", with(kGreedy, {{"max_tokens", 100}}).dump()));
+  for (const int num_cached : {0, 64}) {
+    const json got = ask(http_post("/v1/score", asked.dump())).body;
+    ASSERT_EQ(got["candidates"].size(), 3u) << got;
+    for (size_t i = 0; i < 3; ++i) {
+      for (const char* key : {"ids", "logprob", "logprob_per_token", "probability"}) {
+        EXPECT_EQ(got["candidates"][i][key], want["continuations"][i][key]) << key;
+      }
+    }
+    EXPECT_EQ(got["best"], want["best"]);
+    EXPECT_EQ(got["normalised_entropy"], want["normalised_entropy"]);
+    EXPECT_EQ(got["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, num_cached > 0);
+  }
+}
+
 // The demo model with a template beside it.
 class ChatTest : public ServeTest {
  protected:
@@ -232,6 +258,14 @@ TEST_F(ChatTest, StreamBeginsWithTheRoleAndEndsWithTheReason) {
   EXPECT_EQ(events.front()["choices"][0]["finish_reason"], nullptr);
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], 2);
+}
+
+TEST_F(ChatTest, FinalMessageIsContinued) {
+  start({"--model", dir_.path().string()});
+  const json messages = json::array({{{"role", "romeo"}, {"content", "O,"}}});
+  const json got =
+      chat({{"messages", messages}, {"continue_final_message", true}}).body["choices"][0];
+  EXPECT_EQ(got["message"]["content"], completed("ROMEO: O,")["text"]);
 }
 
 TEST_F(ChatTest, TemplateThatFailsIsToldWithItsLine) {
