@@ -10,6 +10,12 @@
 #include "coordinator/api_score.h"
 
 namespace colibri {
+namespace {
+
+constexpr size_t kMaxPreparingBytes = size_t{64} << 20;  // of bodies that are not read yet
+constexpr char kClosed[] = "no step can run: loading, or ending";
+
+}  // namespace
 
 // One answer of a request: a prompt's, or one of several of the same prompt.
 struct ApiService::Choice {
@@ -99,23 +105,31 @@ ChoiceOptions ApiService::Job::choice_options(size_t index, const Tokenizer& tok
 ApiService::ApiService(ApiModel model, ApiOptions options)
     : model_(std::move(model)),
       options_(std::move(options)),
-      chats_(*model_.tokenizer, model_.name) {}
+      chats_(*model_.tokenizer, model_.name),
+      preparing_({.max_tasks = static_cast<size_t>(options_.max_waiting),
+                  .max_bytes = kMaxPreparingBytes}) {}
 ApiService::~ApiService() = default;
 
-void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+// Whatever a client sends, the server stays up.
+template <class Work>
+void ApiService::answer_errors(HttpReply& reply, Work&& work) {
   try {
-    route(request, reply);
+    work();
   } catch (const ApiError& error) {
-    send_error(*reply, error.status(), error.param(), error.what());
+    send_error(reply, error.status(), error.param(), error.what());
   } catch (const Error& error) {
     const bool is_ours = error.kind() == ErrorKind::kInternal;
-    send_error(*reply, is_ours ? 500 : 400, "", error.what());
+    send_error(reply, is_ours ? 500 : 400, "", error.what());
   } catch (const std::exception& error) {
-    send_error(*reply, 500, "", error.what());  // whatever a client sends, the server stays up
+    send_error(reply, 500, "", error.what());
   }
 }
 
-void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
+void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  answer_errors(*reply, [&] { route(std::move(request), reply); });
+}
+
+void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
   const ApiRoute route = find_route(request, options_.api_key);
   switch (route) {
     case ApiRoute::kHealth:
@@ -125,20 +139,65 @@ void ApiService::route(const HttpRequest& request, const std::shared_ptr<HttpRep
     case ApiRoute::kModels:
       return send_json(*reply, models_body(model_.name, model_.max_context));
     case ApiRoute::kTokenize:
-      return send_json(*reply, tokenize_body(request.body, *model_.tokenizer, model_.max_context));
     case ApiRoute::kDetokenize:
-      return send_json(*reply, detokenize_body(request.body, *model_.tokenizer));
     case ApiRoute::kCompletions:
-      return complete(parse_completion_request(request.body), route, reply);
     case ApiRoute::kChat:
-      return complete(parse_chat_request(request.body), route, reply);
     case ApiRoute::kScore:
-      return complete(parse_score_request(request.body), route, reply);
+    case ApiRoute::kRebalance:
+      return prepare_later(route, std::move(request), reply);
     case ApiRoute::kPlacement:
       if (!is_open_) throw ApiError(503, "", why_closed());
       return send_json(*reply, ranks_->text());
+  }
+}
+
+void ApiService::prepare_later(ApiRoute route, HttpRequest request,
+                               const std::shared_ptr<HttpReply>& reply) {
+  const std::lock_guard lock(mutex_);
+  const bool needs_engine = route != ApiRoute::kTokenize && route != ApiRoute::kDetokenize;
+  if (needs_engine && !is_open_) throw ApiError(503, "", why_closed_);
+  const size_t num_before = waiting_.size() + num_preparing_;
+  const size_t num_bytes = request.body.size();
+  const bool is_taken =
+      num_before < static_cast<size_t>(options_.max_waiting) &&
+      preparing_.post(num_bytes, [this, route, body = std::move(request.body), reply] {
+        answer_errors(*reply, [&] { prepare(route, body, reply); });
+        const std::lock_guard inner(mutex_);
+        --num_preparing_;
+        came_.notify_one();
+      });
+  if (is_taken) {
+    ++num_preparing_;
+    return;
+  }
+  throw ApiError(
+      429, "",
+      "there are already " + std::to_string(num_before) + " requests waiting; try again later");
+}
+
+// ---- The preparing thread ----------------------------------------------------------------
+
+void ApiService::prepare(ApiRoute route, const std::string& body,
+                         const std::shared_ptr<HttpReply>& reply) {
+  if (reply->is_gone()) return;
+  switch (route) {
+    case ApiRoute::kTokenize:
+      return send_json(*reply, tokenize_body(body, *model_.tokenizer, model_.max_context));
+    case ApiRoute::kDetokenize:
+      return send_json(*reply, detokenize_body(body, *model_.tokenizer));
+    case ApiRoute::kCompletions:
+      return complete(parse_completion_request(body), route, reply);
+    case ApiRoute::kChat:
+      return complete(parse_chat_request(body), route, reply);
+    case ApiRoute::kScore:
+      return complete(parse_score_request(body), route, reply);
     case ApiRoute::kRebalance:
-      return rebalance(request.body, reply);
+      return rebalance(body, reply);
+    case ApiRoute::kHealth:
+    case ApiRoute::kVersion:
+    case ApiRoute::kModels:
+    case ApiRoute::kPlacement:
+      fail(ErrorKind::kInternal, "an endpoint that needs no preparation is prepared");
   }
 }
 
@@ -189,12 +248,7 @@ void ApiService::encode(Job& job) const {
 
 void ApiService::queue(std::shared_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
-  if (!is_open_) throw ApiError(503, "", why_closed_);
-  if (waiting_.size() >= static_cast<size_t>(options_.max_waiting)) {
-    throw ApiError(429, "",
-                   "there are already " + std::to_string(waiting_.size()) +
-                       " requests waiting; try again later");
-  }
+  if (has_ended_) throw ApiError(503, "", why_closed_);
   waiting_.push_back(std::move(job));
   came_.notify_one();
 }
@@ -209,6 +263,12 @@ std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wai
   return std::exchange(waiting_, {});
 }
 
+// Requests that were taken and are not yet live. Once it is false after is_open_ was, it stays so.
+bool ApiService::has_more() {
+  const std::lock_guard lock(mutex_);
+  return !waiting_.empty() || num_preparing_ > 0;
+}
+
 void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over) {
   ranks_ = &ranks;
   is_open_ = true;
@@ -216,13 +276,13 @@ void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<boo
   for (;;) {
     try {
       if (is_over()) is_open_ = false;
-      const auto jobs = take_jobs(!works && is_open_);
+      const auto jobs = take_jobs(!works);
       for (const auto& job : jobs) begin(engine, job);
       cancel_gone(engine);
       begin_rebalance();
       works = step(engine);
       std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
-      if (!works && !is_open_ && jobs.empty()) return end_rebalances();
+      if (!works && !is_open_ && jobs.empty() && !has_more()) return end_rebalances();
     } catch (const Error& error) {
       return go_down(engine, error, is_over);
     } catch (const std::exception& error) {
@@ -332,6 +392,10 @@ void ApiService::cancel_gone(Engine& engine) {
 
 // Nothing of what is answered here is written again when the engine ends it too.
 void ApiService::end_all(int status, const std::string& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
   for (const auto& job : take_jobs(false)) job->fail(status, message);
   for (const auto& job : live_) {
     job->fail(status, message);

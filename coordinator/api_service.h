@@ -1,5 +1,5 @@
-// Requests of OpenAI's API on their way through the engine: taken on the server's thread, run and
-// answered on the engine's.
+// Requests of OpenAI's API on their way through the engine: taken on the server's thread, read and
+// encoded on one of the service's own, run and answered on the engine's. Their order is kept.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "coordinator/engine.h"
 #include "coordinator/expert_ranks.h"
 #include "coordinator/http_server.h"
+#include "coordinator/task_thread.h"
 #include "model/tokenizer.h"
 
 namespace colibri {
@@ -35,7 +36,7 @@ struct ApiModel {
 
 struct ApiOptions {
   std::string api_key;    // "": none is asked for
-  int max_waiting = 256;  // requests taken and not yet begun; more are refused with 429
+  int max_waiting = 256;  // requests taken and not yet begun
 };
 
 class ApiService {
@@ -44,7 +45,8 @@ class ApiService {
   ApiService(ApiModel model, ApiOptions options);
   ~ApiService();
 
-  // On the server's thread: answers what needs no engine, queues the rest.
+  // On the server's thread: answers what takes no time, leaves the rest to the other threads. Too
+  // many requests that are not begun, or too many bytes that are not read, are refused with 429.
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
   // On the engine's thread: runs requests until `is_over` says so and all that were taken are
@@ -62,11 +64,16 @@ class ApiService {
     std::shared_ptr<HttpReply> reply;
   };
 
-  void route(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  template <class Work>
+  static void answer_errors(HttpReply& reply, Work&& work);
+  void route(HttpRequest request, const std::shared_ptr<HttpReply>& reply);
+  void prepare_later(ApiRoute route, HttpRequest request, const std::shared_ptr<HttpReply>& reply);
+  void prepare(ApiRoute route, const std::string& body, const std::shared_ptr<HttpReply>& reply);
   void complete(ApiRequest asked, ApiRoute route, const std::shared_ptr<HttpReply>& reply);
   void encode(Job& job) const;
   void queue(std::shared_ptr<Job> job);
   std::vector<std::shared_ptr<Job>> take_jobs(bool may_wait);
+  bool has_more();
   void begin(Engine& engine, const std::shared_ptr<Job>& job);
   Request request_of(const std::shared_ptr<Job>& job, size_t choice_idx);
   void cancel_gone(Engine& engine);
@@ -87,9 +94,12 @@ class ApiService {
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::shared_ptr<Job>> waiting_;  // not yet begun
+  size_t num_preparing_ = 0;                   // taken and not yet among those
+  bool has_ended_ = false;                     // nothing will be begun any more
   std::optional<Rebalance> asked_rebalance_;
   std::string why_closed_ = "no step can run: loading, or ending";
-  std::list<std::shared_ptr<Job>> live_;  // of the engine's thread
+  std::list<std::shared_ptr<Job>> live_;       // of the engine's thread
+  TaskThread preparing_;                       // ends before what it uses
 };
 
 }  // namespace colibri
