@@ -1,6 +1,7 @@
 #include "coordinator/api_fields.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace colibri {
 namespace {

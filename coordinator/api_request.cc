@@ -1,6 +1,7 @@
 #include "coordinator/api_request.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "coordinator/api_fields.h"
 
