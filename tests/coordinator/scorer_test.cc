@@ -81,6 +81,16 @@ class ScorerTest : public testing::Test {
     return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
   }
 
+  // By a scorer with room for long continuations.
+  std::vector<std::vector<double>> scored(const Ids& document,
+                                          const std::vector<Ids>& continuations) {
+    Scorer one(rig_.forward, rig_.cache, {.vocab_size = 10, .max_context = 200, .chunk = 128});
+    one.read_document(document);
+    std::vector<std::vector<double>> all;
+    for (const Ids& ids : continuations) all.push_back(one.score(ids));
+    return all;
+  }
+
   ForwardRig rig_;
 };
 
@@ -159,35 +169,42 @@ TEST_F(ScorerTest, WhatCannotBeScoredIsNamed) {
   EXPECT_EQ(s.score(text(2)).size(), 2u);
 }
 
+using Logprobs = std::vector<std::vector<double>>;
+
+Logprobs scored_by(Engine& engine, const Ids& document, const std::vector<Ids>& continuations) {
+  Logprobs got;
+  Request request;
+  request.prompt_ids = document;
+  request.continuations = continuations;
+  request.on_continuations = [&](std::span<const std::vector<double>> logprobs) {
+    got.assign(logprobs.begin(), logprobs.end());
+  };
+  engine.add(std::move(request));
+  while (engine.step()) {
+  }
+  return got;
+}
+
 // Over a page of 64 at its end, so that continuations begin within one and go on in the next.
 TEST_F(ScorerTest, EngineScoresContinuationsWithTheSameBitsAndReadsTheDocumentOnce) {
   const Ids document = text(75);
   const std::vector<Ids> continuations = {text(20, 2), {7}, text(70, 3), text(2, 5), {4}};
-  std::vector<std::vector<double>> want, got;
-  ScorerOptions wide{.vocab_size = 10, .max_context = 200, .chunk = 128};
-  {
-    Scorer one(rig_.forward, rig_.cache, wide);
-    one.read_document(document);
-    for (const Ids& ids : continuations) want.push_back(one.score(ids));
-  }
+  Ids longer = document;
+  longer.insert(longer.end(), continuations[2].begin(), continuations[2].end());
+  const auto want = scored(document, continuations), want_longer = scored(longer, {{7, 7}});
   Engine engine(rig_.forward, rig_.cache, 10,
                 {.limits = {.max_tokens = 128, .chunk = 50, .max_scored = 9},
                  .max_context = 200,
                  .prefix_salt = 3});
   for (const int64_t num_read : {75, 11}) {  // the second time its page is there
     const int64_t before = engine.totals().num_prompt_tokens;
-    Request request;
-    request.prompt_ids = document;
-    request.continuations = continuations;
-    request.on_continuations = [&](std::span<const std::vector<double>> logprobs) {
-      got.assign(logprobs.begin(), logprobs.end());
-    };
-    engine.add(std::move(request));
-    while (engine.step()) {
-    }
-    EXPECT_EQ(got, want);
+    EXPECT_EQ(scored_by(engine, document, continuations), want);
     EXPECT_EQ(engine.totals().num_prompt_tokens - before, num_read);
   }
+  // Pages behind the document were written over, so nobody else may read them.
+  const int64_t before = engine.totals().num_prompt_tokens;
+  EXPECT_EQ(scored_by(engine, longer, {{7, 7}}), want_longer);
+  EXPECT_EQ(engine.totals().num_prompt_tokens - before, 145 - 64);
   EXPECT_EQ(engine.state().num_idle_pages, engine.state().num_pages);
 }
 
