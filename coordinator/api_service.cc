@@ -13,7 +13,6 @@ namespace colibri {
 namespace {
 
 constexpr size_t kMaxPreparingBytes = size_t{64} << 20;  // of bodies that are not read yet
-constexpr char kClosed[] = "no step can run: loading, or ending";
 
 }  // namespace
 
