@@ -1,7 +1,6 @@
 #include "launch/bench.h"
 
 #include <charconv>
-#include <ctime>
 #include <fstream>
 
 #include "base/error.h"
@@ -11,6 +10,7 @@
 #include "launch/bench_run.h"
 #include "launch/model_session.h"
 #include "launch/perplexity.h"
+#include "launch/process_clock.h"
 #include "launch/scoring.h"
 #include "launch/session_setup.h"
 #include "launch/standard_out.h"
@@ -28,15 +28,6 @@ std::string cpu_model() {
     if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
   }
   return "unknown processor";
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  localtime_r(&now, &parts);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return text;
 }
 
 // "zipf:1.2" -> 1.2; "uniform" -> 0; nothing for other words.

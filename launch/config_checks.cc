@@ -1,6 +1,8 @@
 #include "launch/config_checks.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 #include "base/error.h"
 #include "coordinator/return_capacity.h"
@@ -113,6 +115,21 @@ void check_bench(const BenchOptions& o) {
   check_word("--format", o.format, {"md", "json", "csv"});
 }
 
+void check_serving_bench(const ServingBenchOptions& o) {
+  check_word("--endpoint", o.endpoint, {"completions", "chat"});
+  check_range("--num-prompts", o.num_prompts, 1, 10'000'000);
+  check_range<int64_t>("--output-len", o.output_len, 0, 1 << 30);
+  check_range<int64_t>("--random-input-len", o.random_input_len, 1, 1 << 24);
+  check_range<int64_t>("--random-output-len", o.random_output_len, 1, 1 << 24);
+  check_range("--random-range-ratio", o.random_range_ratio, 0.0, 1.0);
+  check_range("--request-timeout", o.request_timeout_s, 1, 86400);
+  for (const int bound : o.max_concurrency) check_range("--max-concurrency", bound, 0, 1 << 20);
+  if (request_rates(o).size() > 1 && o.max_concurrency.size() > 1) {
+    fail(ErrorKind::kInput,
+         "--request-rate and --max-concurrency are lists, want one of them as one");
+  }
+}
+
 void check_convert(const ConvertOptions& o) {
   if (o.source.empty()) fail(ErrorKind::kInput, "convert wants the directory of a checkpoint");
   if (o.out.empty()) fail(ErrorKind::kInput, "--out is missing, want the .colibri file to write");
@@ -135,6 +152,20 @@ void check_inspect(const RunConfig& config) {
 
 }  // namespace
 
+std::vector<double> request_rates(const ServingBenchOptions& options) {
+  std::vector<double> rates;
+  for (const std::string& word : options.request_rate) {
+    double rate = std::numeric_limits<double>::infinity();
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, rate);
+    if (error != std::errc() || stop != end || !(rate > 0) || (rate < 1e-6)) {
+      fail(ErrorKind::kInput, "--request-rate is '", word, "', want a number above 0, or inf");
+    }
+    rates.push_back(rate);
+  }
+  return rates;
+}
+
 void check_config(const RunConfig& config) {
   check_common(config.common);
   switch (config.verb) {
@@ -149,6 +180,7 @@ void check_config(const RunConfig& config) {
       return check_model(config.common);
     case Verb::kBench:
       check_bench(config.bench);
+      if (!config.serving_bench.url.empty()) return check_serving_bench(config.serving_bench);
       return check_model(config.common);
     case Verb::kConvert:
       return check_convert(config.convert);

@@ -22,6 +22,7 @@
 #include "launch/run_config.h"
 #include "launch/score.h"
 #include "launch/serve.h"
+#include "launch/serving_bench.h"
 #include "transport/rendezvous.h"
 
 namespace colibri {
@@ -38,8 +39,11 @@ bool is_launcher(const CommonOptions& options) {
   return options.ranks > 1 && options.transport != "local" && !started;
 }
 
-// Verbs that read files alone ask for no ranks.
-bool has_ranks(Verb verb) { return verb != Verb::kInspect && verb != Verb::kConvert; }
+// What reads files alone, or talks to a server, asks for no ranks.
+bool has_ranks(const RunConfig& config) {
+  return config.verb != Verb::kInspect && config.verb != Verb::kConvert &&
+         config.serving_bench.url.empty();
+}
 
 using OnCode = std::function<void(int)>;
 
@@ -60,6 +64,7 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
       return run_ranks(
           config, [&](RankContext& context) { return score(config, context); }, on_code);
     case Verb::kBench:
+      if (!config.serving_bench.url.empty()) return serving_bench(config);
       return run_ranks(
           config, [&](RankContext& context) { return bench(config, context); }, on_code);
     case Verb::kConvert:
@@ -98,7 +103,7 @@ int run(int argc, char** argv, const OnCode& on_code) {
   if (parsed.config.verb == Verb::kDoctor && !parsed.config.doctor.ping_only) {
     return doctor(parsed.config, argv[0]);
   }
-  if (has_ranks(parsed.config.verb) && is_launcher(common)) {
+  if (has_ranks(parsed.config) && is_launcher(common)) {
     return run_under_mpirun(argc, argv, common.ranks);
   }
   return run_verb(parsed.config, on_code);

@@ -26,4 +26,13 @@ double seconds_since_process_start() {
          start_ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
 }  // namespace colibri

@@ -87,6 +87,28 @@ struct BenchOptions {
   bool probes = true;
 };
 
+// bench --serve: load on a server instead of a model of its own.
+struct ServingBenchOptions {
+  std::string url;  // empty: no such run
+  std::string endpoint = "completions";
+  std::string api_key;
+  int num_prompts = 100;
+  std::string dataset;  // a file; empty: random prompts
+  int64_t output_len = 0;
+  int64_t random_input_len = 1024, random_output_len = 128;
+  double random_range_ratio = 0;
+  std::vector<std::string> request_rate{"inf"};  // a second
+  std::vector<int> max_concurrency{0};           // 0: no bound
+  uint64_t seed = 0;
+  bool ignore_eos = false;
+  int request_timeout_s = 600;
+  std::string out, svg;  // files
+};
+
+// Of --request-rate, "inf" being infinite. Fails with kInput naming the one that is no number
+// above 0.
+std::vector<double> request_rates(const ServingBenchOptions& options);
+
 struct ScoreOptions {
   std::string document, document_file;
   std::vector<std::string> continuations;
@@ -118,6 +140,7 @@ struct RunConfig {
   ServeOptions serve;
   ScoreOptions score;
   BenchOptions bench;
+  ServingBenchOptions serving_bench;
   ConvertOptions convert;
   InspectOptions inspect;
   DoctorOptions doctor;

@@ -131,6 +131,37 @@ void add_score(CLI::App& app, RunConfig& config) {
                  "JSON lines, each {\"document\": ..., \"continuations\": [...]}");
 }
 
+void add_serving_bench(CLI::App& app, RunConfig& config) {
+  ServingBenchOptions& o = config.serving_bench;
+  CLI::Option* const serve = app.add_option(
+      "--serve", o.url, "Load on a server of OpenAI's API instead; --model is its name there");
+  for (const char* own :
+       {"--prompt-tokens", "--new-tokens", "--batch", "--perplexity", "--shape"}) {
+    serve->excludes(app.get_option(own));
+  }
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->needs(serve)->capture_default_str();
+  };
+  add(app, "--api-key", o.api_key, "Key that the server wants");
+  option("--endpoint", o.endpoint, "completions or chat");
+  option("--num-prompts", o.num_prompts, "Requests of each run");
+  option("--request-rate", o.request_rate, "Requests sent a second, inf: at once; a sweep as 1,2,4")
+      ->delimiter(',');
+  option("--max-concurrency", o.max_concurrency, "Most requests at once (0: no bound); or a sweep")
+      ->delimiter(',');
+  option("--dataset", o.dataset, "JSON lines {\"prompt\", \"max_tokens\"}, or ShareGPT's JSON");
+  option("--output-len", o.output_len, "max_tokens for the dataset's prompts (0: its own, or 128)");
+  option("--random-input-len", o.random_input_len, "Tokens of a random prompt");
+  option("--random-output-len", o.random_output_len, "max_tokens of a random prompt");
+  option("--random-range-ratio", o.random_range_ratio, "Lengths differ by up to this share");
+  option("--seed", o.seed, "Of random prompts and times");
+  option("--request-timeout", o.request_timeout_s, "Seconds until a request counts as failed");
+  option("--out", o.out, "File for the figures as JSON");
+  option("--svg", o.svg, "File for a picture of latency over load");
+  app.add_flag("--ignore-eos", o.ignore_eos, "Ask for all tokens, past the end of text")
+      ->needs(serve);
+}
+
 void add_bench(CLI::App& app, RunConfig& config) {
   BenchOptions& o = config.bench;
   add_run_options(app, config.common);
@@ -148,6 +179,7 @@ void add_bench(CLI::App& app, RunConfig& config) {
   app.add_option("--perplexity", o.perplexity, "Measure the perplexity of a text file instead");
   add(app, "--format", o.format, "md, json (with raw samples) or csv");
   app.add_flag("!--no-probes", o.probes, "Do not measure the machine's limits");
+  add_serving_bench(app, config);
 }
 
 void add_convert(CLI::App& app, RunConfig& config) {
