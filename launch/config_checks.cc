@@ -89,6 +89,13 @@ void check_model(const CommonOptions& o) {
   }
 }
 
+// A shape has no tokenizer.
+void check_chat_model(const CommonOptions& o) {
+  check_model(o);
+  if (o.shape.empty()) return;
+  fail(ErrorKind::kInput, "chat wants --model, because --shape has no tokenizer");
+}
+
 void check_score(const ScoreOptions& o) {
   const int given = (o.document.empty() ? 0 : 1) + (o.document_file.empty() ? 0 : 1) +
                     (o.requests_file.empty() ? 0 : 1);
@@ -172,6 +179,9 @@ void check_config(const RunConfig& config) {
     case Verb::kGenerate:
       check_generate(config.generate);
       return check_model(config.common);
+    case Verb::kChat:
+      check_range<int64_t>("--max-tokens", config.generate.max_tokens, 0, int64_t{1} << 30);
+      return check_chat_model(config.common);
     case Verb::kServe:
       check_serve(config.serve);
       return check_model(config.common);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "launch/bench.h"
+#include "launch/chat.h"
 #include "launch/convert.h"
 #include "launch/doctor.h"
 #include "launch/doctor_exchange.h"
@@ -57,6 +58,9 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kGenerate:
       return run_ranks(
           config, [&](RankContext& context) { return generate(config, context); }, on_code);
+    case Verb::kChat:
+      return run_ranks(
+          config, [&](RankContext& context) { return chat(config, context); }, on_code);
     case Verb::kServe:
       return run_ranks(
           config, [&](RankContext& context) { return serve(config, context); }, on_code);
@@ -104,7 +108,8 @@ int run(int argc, char** argv, const OnCode& on_code) {
     return doctor(parsed.config, argv[0]);
   }
   if (has_ranks(parsed.config) && is_launcher(common)) {
-    return run_under_mpirun(argc, argv, common.ranks);
+    const LaunchOptions options{.passes_interrupts = parsed.config.verb == Verb::kChat};
+    return run_under_mpirun(argc, argv, common.ranks, options);
   }
   return run_verb(parsed.config, on_code);
 }

@@ -33,6 +33,15 @@ void request_drain(int signal_number) {
   raise(signal_number);
 }
 
+std::atomic<int> interrupts{0};
+std::atomic<int64_t> interrupted_at_ms{0};
+
+void count_interrupt(int) {
+  const int64_t now = now_ms();
+  const int64_t last = interrupted_at_ms.exchange(now);
+  if (last == 0 || now - last >= kSameRequestMs) ++interrupts;
+}
+
 void set_handler(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -49,6 +58,15 @@ void install_drain_signals() { set_handler(request_drain); }
 void ignore_drain_signals() { set_handler(SIG_IGN); }
 
 void default_signals() { set_handler(SIG_DFL); }
+
+void count_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = count_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+int num_interrupts() { return interrupts.load(); }
 
 bool drain_requested() { return drain_at_ms.load() != 0; }
 

@@ -17,4 +17,9 @@ void default_signals();
 // True once the drain flag is set. Thread safe.
 bool drain_requested();
 
+// Rank 0, after install_drain_signals(): from now on INT sets no drain flag and ends nothing; it
+// is counted, two within 0.3 s as one.
+void count_interrupts();
+int num_interrupts();
+
 }  // namespace colibri

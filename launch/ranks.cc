@@ -110,6 +110,7 @@ class Job {
   void keep_noise();
   void take_signal();
   void drain();
+  void signal_rank0(int number);
   void enforce_limits();
   void kill_ranks();
   void reap();
@@ -293,6 +294,8 @@ void Job::take_signal() {
   while (read(signals_, &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD) {
       reap();
+    } else if (info.ssi_signo == SIGINT && options_.passes_interrupts) {
+      signal_rank0(SIGINT);  // from a terminal it has it already, and takes the two as one
     } else {
       drain();
     }
@@ -306,8 +309,12 @@ void Job::drain() {
   }
   is_drained_ = true;
   if (!kill_ranks_at_) kill_ranks_at_ = Deadline::after_ms(options_.drain_ms);
+  signal_rank0(SIGUSR1);
+}
+
+void Job::signal_rank0(int number) {
   for (const Peer& peer : peers_) {
-    if (peer.rank == 0 && peer.fd >= 0) kill(peer.pid, SIGUSR1);
+    if (peer.rank == 0 && peer.fd >= 0) kill(peer.pid, number);
   }
 }
 

@@ -15,6 +15,8 @@ namespace colibri {
 struct LaunchOptions {
   int64_t drain_ms = 30000;  // from the first TERM or INT to the end of all ranks
   int64_t linger_ms = 1500;  // from the end of rank 0 to the end of all ranks
+  // INT means something else to rank 0 than a drain: it is passed on and changes nothing here.
+  bool passes_interrupts = false;
 };
 
 // Starts `mpirun -n num_ranks` with this same program and arguments, less `--ranks num_ranks`, and

@@ -34,15 +34,16 @@ std::vector<std::string> unknown_variables(const CLI::App& app) {
 }
 
 void refuse_verbs_to_come(const std::vector<std::string>& arguments) {
-  static const std::vector<std::string> kToCome = {"chat", "plan", "simulate"};
+  static const std::vector<std::string> kToCome = {"plan", "simulate"};
   if (arguments.empty()) return;
   if (std::find(kToCome.begin(), kToCome.end(), arguments.front()) == kToCome.end()) return;
   fail(ErrorKind::kUnsupported, "'", arguments.front(),
-       "' is not part of this version; want generate, serve, score, bench, convert, inspect or "
-       "doctor");
+       "' is not part of this version; want generate, chat, serve, score, bench, convert, inspect "
+       "or doctor");
 }
 
 Verb verb_named(const std::string& name) {
+  if (name == "chat") return Verb::kChat;
   if (name == "serve") return Verb::kServe;
   if (name == "score") return Verb::kScore;
   if (name == "bench") return Verb::kBench;

@@ -115,6 +115,11 @@ struct ScoreOptions {
   std::string requests_file;  // JSON lines {"document": ..., "continuations": [...]}
 };
 
+// Its sampling, stop strings and max_tokens are those of GenerateOptions.
+struct ChatOptions {
+  std::string system;
+};
+
 struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8000;  // 0: one that is free
@@ -128,7 +133,7 @@ struct DoctorOptions {
   bool ping_only = false;  // what the two ranks that doctor starts run
 };
 
-enum class Verb { kGenerate, kServe, kScore, kBench, kConvert, kInspect, kDoctor };
+enum class Verb { kGenerate, kChat, kServe, kScore, kBench, kConvert, kInspect, kDoctor };
 
 struct RunConfig {
   Verb verb = Verb::kGenerate;
@@ -137,6 +142,7 @@ struct RunConfig {
   std::string command;        // as it was given, for records
   CommonOptions common;
   GenerateOptions generate;
+  ChatOptions chat;
   ServeOptions serve;
   ScoreOptions score;
   BenchOptions bench;

@@ -64,14 +64,7 @@ void add_run_options(CLI::App& app, CommonOptions& o) {
   app.add_option("--record-routes", o.record_routes, "File for the experts chosen, see inspect");
 }
 
-void add_generate(CLI::App& app, RunConfig& config) {
-  GenerateOptions& o = config.generate;
-  add_run_options(app, config.common);
-  app.add_option("--prompt", o.prompt, "Text to go on from");
-  app.add_option("--prompt-file", o.prompt_file, "File with the text to go on from");
-  app.add_option("--prompt-ids", o.prompt_ids, "Token ids, as 1,2,3");
-  app.add_option("--prompts", o.prompts_file, "JSON lines, each a string or {\"prompt\": ...}");
-  add(app, "--max-tokens", o.max_tokens, "Most new tokens");
+void add_sampling_options(CLI::App& app, GenerateOptions& o) {
   app.add_flag("--greedy", o.greedy, "Always the most likely token");
   add_optional(app, "--temperature", o.temperature, "0 is greedy. Default: generation_config.json");
   add_optional(app, "--top-p", o.top_p, "Default: generation_config.json");
@@ -80,11 +73,31 @@ void add_generate(CLI::App& app, RunConfig& config) {
   add(app, "--seed", o.seed, "Of the random draws");
   app.add_option("--stop", o.stop, "Text that ends the answer; may be given again")
       ->allow_extra_args(false);
+}
+
+void add_generate(CLI::App& app, RunConfig& config) {
+  GenerateOptions& o = config.generate;
+  add_run_options(app, config.common);
+  app.add_option("--prompt", o.prompt, "Text to go on from");
+  app.add_option("--prompt-file", o.prompt_file, "File with the text to go on from");
+  app.add_option("--prompt-ids", o.prompt_ids, "Token ids, as 1,2,3");
+  app.add_option("--prompts", o.prompts_file, "JSON lines, each a string or {\"prompt\": ...}");
+  add(app, "--max-tokens", o.max_tokens, "Most new tokens");
+  add_sampling_options(app, o);
   app.add_flag("--ignore-eos", o.ignore_eos, "Go on after the end-of-text token");
   app.add_flag("--ids", o.print_ids, "Print the new ids, one line a prompt, nothing else");
   app.add_flag("--json", o.print_json, "Print one JSON object a prompt");
   app.add_option("--logits-out", o.logits_out, "NumPy file for the first prompt's logits");
   app.add_flag("--score-prompt", o.score_prompt, "Logits of the prompt's positions too");
+}
+
+void add_chat(CLI::App& app, RunConfig& config) {
+  GenerateOptions& o = config.generate;
+  o.max_tokens = 0;
+  add_run_options(app, config.common);
+  app.add_option("--system", config.chat.system, "Message before the conversation");
+  add(app, "--max-tokens", o.max_tokens, "Most new tokens of an answer (0: as the context holds)");
+  add_sampling_options(app, o);
 }
 
 void add_serve(CLI::App& app, RunConfig& config) {
@@ -206,6 +219,7 @@ void add_verbs(CLI::App& app, VerbConfigs& configs) {
                       "Print the configuration as TOML instead of running it");
   };
   verb("generate", "Write text that goes on from a prompt", add_generate);
+  verb("chat", "Talk with a model, a line a turn", add_chat);
   verb("serve", "Answer OpenAI's API over HTTP", add_serve);
   verb("score", "Probabilities of given continuations of a document", add_score);
   verb("bench", "Measure tokens/s and where the time goes", add_bench);
