@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/json_bounds.h"
+
 namespace colibri {
 namespace {
-
-constexpr int kMaxDepth = 64;
 
 int64_t checked_integer(const std::string& key, const ApiJson& value, int64_t least, int64_t most) {
   const bool is_large = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
@@ -69,14 +69,10 @@ void ApiFields::refuse_others() const {
   }
 }
 
-// Writing a value out again takes stack by its depth, so that is bounded.
 ApiJson parsed_body(std::string_view body) {
-  const auto look = [](int depth, ApiJson::parse_event_t, const ApiJson&) {
-    if (depth <= kMaxDepth) return true;
-    throw ApiError(400, "", "the body is nested deeper than " + std::to_string(kMaxDepth));
-  };
-  ApiJson object = ApiJson::parse(body, look, false);
-  if (object.is_discarded()) throw ApiError(400, "", "the body is not JSON");
+  const std::string fault = json_fault(body);
+  if (!fault.empty()) throw ApiError(400, "", "the body " + fault);
+  ApiJson object = ApiJson::parse(body);
   if (!object.is_object()) throw ApiError(400, "", "the body is no JSON object");
   return object;
 }

@@ -192,6 +192,10 @@ TEST(ApiRequestTest, WhatIsNoRequestIsRefused) {
   expect_refused(parse_chat_request, "{", "", "not JSON");
   expect_refused(parse_chat_request, "[]", "", "no JSON object");
   expect_refused(parse_chat_request, "{\"messages\":" + std::string(1000000, '['), "", "deeper");
+  std::string keys;  // which would take minutes to read
+  for (int i = 0; i < 100000; ++i)
+    keys += (i == 0 ? "" : ",") + ("\"" + std::to_string(i)) + "\":1";
+  expect_refused(parse_chat_request, "{" + keys + "}", "", "more than 4096 keys");
   expect_refused(parse_chat_request, "{}", "messages", "missing");
   expect_refused(parse_chat_request, R"({"messages":[]})", "messages", "at least one");
   expect_refused(parse_chat_request, R"({"messages":[{}]})", "messages[0]", "'role'");
