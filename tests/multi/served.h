@@ -1,10 +1,8 @@
 // `colibri serve` on the demo model as a process, and a few ways to ask it.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "tests/multi/program.h"
 #include "tests/support/http_client.h"

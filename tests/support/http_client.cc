@@ -11,9 +11,13 @@
 
 namespace colibri {
 
-HttpClient::HttpClient(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+HttpClient::HttpClient(uint16_t port, int receive_bytes)
+    : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   const timeval limit{.tv_sec = 30, .tv_usec = 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  if (receive_bytes > 0) {
+    setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);

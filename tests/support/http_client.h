@@ -8,7 +8,8 @@ namespace colibri {
 
 class HttpClient {
  public:
-  explicit HttpClient(uint16_t port);
+  // With `receive_bytes` above 0 the system keeps about that much that was not read.
+  explicit HttpClient(uint16_t port, int receive_bytes = 0);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
