@@ -202,7 +202,7 @@ TEST(ServeSoakTest, ThousandsOfRequestsLeaveNothingBehind) {
 
 TEST(ServeSoakTest, StreamsAtOnceAllEnd) {
   if (!is_long_run()) GTEST_SKIP() << "only with FULL_TESTS";
-  Served served({"--max-context", "256", "--max-batch", "256"});
+  Served served({"--max-context", "256", "--max-batch", "256", "--chunk", "128"});
   const CommandResult result =
       run_command({kProgram, "bench", "--serve", served.url(), "--num-prompts", "512",
                    "--max-concurrency", "256", "--random-input-len", "16", "--random-output-len",
