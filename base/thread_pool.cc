@@ -7,6 +7,7 @@
 #include <exception>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -59,6 +60,16 @@ int cpu_quota() {
   return std::max(1, static_cast<int>((std::stod(quota) + period - 1) / period));
 }
 
+void end_threads(std::mutex& mutex, std::atomic<bool>& stop, std::condition_variable& wake,
+                 std::vector<std::thread>& threads) {
+  {
+    std::lock_guard lock(mutex);
+    stop = true;
+  }
+  wake.notify_all();
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 
 void bind_this_thread(const std::vector<int>& cpus) {
@@ -86,19 +97,18 @@ std::vector<int> cpus_of_local_rank(const std::vector<int>& cpus, int local_rank
 
 ThreadPool::ThreadPool(Options options) : options_(std::move(options)) {
   check(options_.num_threads >= 1, "ThreadPool of ", options_.num_threads, " threads");
-  for (int i = 1; i < options_.num_threads; ++i) {
-    threads_.emplace_back([this, i] { worker_loop(i); });
+  try {
+    for (int i = 1; i < options_.num_threads; ++i) {
+      threads_.emplace_back([this, i] { worker_loop(i); });
+    }
+  } catch (const std::system_error& error) {
+    end_threads(mutex_, stop_, wake_, threads_);
+    fail(ErrorKind::kEnvironment, "cannot start thread ", threads_.size() + 2, " of ",
+         options_.num_threads, ": ", error.what(), "; want fewer (--threads N)");
   }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-}
+ThreadPool::~ThreadPool() { end_threads(mutex_, stop_, wake_, threads_); }
 
 void ThreadPool::run(int64_t num_tasks, const std::function<void(int64_t)>& task) {
   if (threads_.empty() || num_tasks <= 1) {

@@ -1,9 +1,10 @@
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # the kernels ask for more themselves
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # the same objects make the program and libcolibri.so
 
 # Flags that every target shares. -ffp-contract=off is part of the numeric contract (docs/design.md, section 5).
 add_library(colibri_flags INTERFACE)
 target_compile_options(colibri_flags INTERFACE
-  $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wswitch-enum;-Wshadow;-Werror;-ffp-contract=off>
+  $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wswitch-enum;-Wshadow;-Werror;-ffp-contract=off;-fno-semantic-interposition>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wswitch-enum,-ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string's operator+ that are not there (its bug 105651).

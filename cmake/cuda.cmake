@@ -3,7 +3,6 @@
 if(COLIBRI_CUDA STREQUAL "off")
   return()
 endif()
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # all of it ends in libcolibri_cuda.so
 
 # What CUDA sources are compiled with and linked to.
 add_library(colibri_cuda_toolkit INTERFACE)

@@ -1,6 +1,7 @@
 #include "launch/cuda_backend.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <filesystem>
 #include <string_view>
@@ -23,17 +24,36 @@ void check_fits(const CudaBackend& backend, const std::string& path) {
        " (interface ", kCudaBackendAbi, ", ", sizeof(CudaBackend), " bytes); build both together");
 }
 
-}  // namespace
-
-std::string cuda_library_path() {
-  if (const auto named = read_env("COLIBRI_CUDA_LIBRARY")) return *named;
+// Where the program lies, or the library that this code is part of.
+std::filesystem::path own_folder() {
+  Dl_info info = {};
+  link_map* object = nullptr;
+  const int found = dladdr1(reinterpret_cast<void*>(&cuda_library_path), &info,
+                            reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
+  // The program itself has no name there.
+  if (found != 0 && object != nullptr && object->l_name[0] != '\0') {
+    return std::filesystem::absolute(object->l_name).parent_path();
+  }
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) {
     fail(ErrorKind::kEnvironment, "/proc/self/exe: ", error.message(),
          "; COLIBRI_CUDA_LIBRARY can name ", kFileName);
   }
-  return (program.parent_path() / kFileName).string();
+  return program.parent_path();
+}
+
+}  // namespace
+
+std::string cuda_library_path() {
+  if (const auto named = read_env("COLIBRI_CUDA_LIBRARY")) return *named;
+  const std::filesystem::path folder = own_folder();
+  const std::filesystem::path beside = folder / kFileName;
+  const std::filesystem::path installed = folder.parent_path() / "lib" / kFileName;
+  std::error_code error;
+  const bool is_installed =
+      !std::filesystem::exists(beside, error) && std::filesystem::exists(installed, error);
+  return (is_installed ? installed : beside).string();
 }
 
 const CudaBackend& open_cuda_backend(const std::string& path) {

@@ -65,7 +65,8 @@ struct CudaBackend {
   std::unique_ptr<DeviceLink> (*make_link)(Device& device, const LinkParts& parts) = nullptr;
 };
 
-// libcolibri_cuda.so beside this program, or the file that COLIBRI_CUDA_LIBRARY names.
+// libcolibri_cuda.so beside this program (or libcolibri.so, where this code is part of it), else in
+// the lib/ next to its folder; or the file that COLIBRI_CUDA_LIBRARY names.
 std::string cuda_library_path();
 
 // Opens `path` once a process (later calls find it open) and checks that it belongs to this

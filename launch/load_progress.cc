@@ -29,7 +29,7 @@ LoadProgress::LoadProgress(RankContext& context, uint64_t total_bytes, int64_t s
     : context_(context),
       total_bytes_(total_bytes),
       stall_ms_(stall_ms),
-      display_("loading", total_bytes, stderr_progress()) {
+      display_("loading", total_bytes, context.progress) {
   if (context.transport == nullptr || !context.is_root()) return;
   for (int rank = 1; rank < context.size; ++rank) {
     Peer peer;

@@ -1,6 +1,9 @@
 #include "launch/local_ranks.h"
 
 #include <exception>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -47,9 +50,22 @@ int run_local_ranks(const CommonOptions& options, int num_ranks,
     }
   };
   std::vector<std::thread> others;
-  for (int rank = 1; rank < num_ranks; ++rank) others.emplace_back(run_one, rank);
-  run_one(0);
+  std::optional<Error> no_thread;
+  try {
+    for (int rank = 1; rank < num_ranks; ++rank) others.emplace_back(run_one, rank);
+  } catch (const std::system_error& error) {
+    const int first = static_cast<int>(others.size()) + 1;
+    no_thread.emplace(ErrorKind::kEnvironment, "cannot start a thread for rank " +
+                                                   std::to_string(first) + ": " + error.what());
+    for (int rank = first; rank < num_ranks; ++rank) fabric.kill(rank);  // so that no rank waits
+  }
+  if (no_thread) {
+    fabric.kill(0);
+  } else {
+    run_one(0);
+  }
   for (std::thread& other : others) other.join();
+  if (no_thread) throw Error(*no_thread);
   if (root_error) std::rethrow_exception(root_error);
   return results.front();
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "launch/chosen_device.h"
 #include "launch/run_config.h"
 #include "transport/transport.h"
@@ -20,6 +21,7 @@ struct RankContext {
   Transport* transport = nullptr;  // null: alone
   ChosenDevice device = {};
   Logger log;
+  ProgressSink progress = stderr_progress();  // of loading, on rank 0
 
   bool is_root() const { return rank == 0; }
 };
