@@ -2,6 +2,7 @@
 // says what came, what was wanted, where, and what to do; the kind decides the exit code.
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,7 @@ class Error : public std::runtime_error {
 template <class... Parts>
 [[noreturn]] void fail(ErrorKind kind, const Parts&... parts) {
   std::ostringstream message;
+  message.imbue(std::locale::classic());  // whatever a host program's numbers look like
   (message << ... << parts);
   throw Error(kind, message.str());
 }

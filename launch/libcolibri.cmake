@@ -30,6 +30,9 @@ add_custom_command(OUTPUT ${embedding_archive}
   COMMAND_EXPAND_LISTS VERBATIM)
 add_custom_target(libcolibri_static ALL DEPENDS ${embedding_archive})
 
+# Installed files find each other wherever they are moved together.
+file(RELATIVE_PATH embedding_to_include
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(colibri.pc.in ${CMAKE_CURRENT_BINARY_DIR}/colibri.pc @ONLY)
 configure_file(colibri-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/colibri-config.cmake @ONLY)
 install(TARGETS colibri RUNTIME)

@@ -118,9 +118,11 @@ void Ticket::end(FinishReason reason, std::optional<Error> error) {
 
 ServedModel::ServedModel(CommonOptions options, Logger log)
     : options_(std::move(options)), log_(std::move(log)) {
-  {
+  try {
     const AllSignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    colibri::fail(ErrorKind::kEnvironment, "cannot start the engine's thread: ", error.what());
   }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return is_ready_ || failure_; });

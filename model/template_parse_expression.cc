@@ -29,10 +29,16 @@ Node node_at(NodeKind kind, int line, std::string name) {
 }
 
 Value number_of(const Token& token) {
-  if (token.kind == TokenKind::kReal) return Value(std::strtod(token.text.c_str(), nullptr));
+  const char* const begin = token.text.data();
+  const char* const end = begin + token.text.size();
+  if (token.kind == TokenKind::kReal) {
+    double real = 0;
+    // Unlike strtod it reads "1.5" in every locale.
+    const bool is_huge = std::from_chars(begin, end, real).ec == std::errc::result_out_of_range;
+    return is_huge ? Value(std::strtod(begin, nullptr)) : Value(real);
+  }
   int64_t integer = 0;
-  const auto read =
-      std::from_chars(token.text.data(), token.text.data() + token.text.size(), integer);
+  const auto read = std::from_chars(begin, end, integer);
   if (read.ec != std::errc()) {
     refuse_at(token.line, "integers have 64 bits here, got " + printable(token.text));
   }

@@ -170,15 +170,17 @@ static void callback_cancels(void) {
 struct long_run {
   colibri_engine* engine;
   int64_t id;
-  int code;
+  int code;       // -1: it has not returned
+  int has_begun;  // a piece came
   colibri_result result;
   colibri_error error;
   pthread_t thread;
 };
 
 static int sleep_a_little(void* user, const colibri_piece* piece) {
-  (void)user;
+  struct long_run* run = user;
   (void)piece;
+  __atomic_store_n(&run->has_begun, 1, __ATOMIC_SEQ_CST);
   usleep(1000);
   return 0;
 }
@@ -188,15 +190,28 @@ static void* run_long(void* argument) {
   colibri_request request = ask("ROMEO:", 500);
   request.id = run->id;
   request.ignore_eos = 1;
-  run->code =
-      colibri_stream(run->engine, &request, sleep_a_little, NULL, &run->result, &run->error);
+  const int code =
+      colibri_stream(run->engine, &request, sleep_a_little, run, &run->result, &run->error);
+  __atomic_store_n(&run->code, code, __ATOMIC_SEQ_CST);
   return NULL;
 }
 
 static void start_long(struct long_run* run, colibri_engine* engine, int64_t id) {
-  *run = (struct long_run){
-      engine, id, 0, {.struct_size = sizeof run->result}, {.struct_size = sizeof run->error}, 0};
+  memset(run, 0, sizeof *run);
+  run->engine = engine;
+  run->id = id;
+  run->code = -1;
+  run->result.struct_size = sizeof run->result;
+  run->error.struct_size = sizeof run->error;
   CHECK(pthread_create(&run->thread, NULL, run_long, run) == 0);
+}
+
+// Until the request has been cancelled, or has ended by itself.
+static void cancel_for_certain(struct long_run* run) {
+  while (colibri_cancel(run->engine, run->id) == COLIBRI_NOT_FOUND) {
+    if (__atomic_load_n(&run->code, __ATOMIC_SEQ_CST) != -1) return;
+    usleep(100);
+  }
 }
 
 static void another_thread_cancels_by_id(void) {
@@ -206,7 +221,7 @@ static void another_thread_cancels_by_id(void) {
   struct long_run one, two;
   start_long(&one, engine, 41);
   start_long(&two, engine, 42);
-  while (colibri_cancel(engine, 41) == COLIBRI_NOT_FOUND) usleep(100);
+  cancel_for_certain(&one);
   pthread_join(one.thread, NULL);
   CHECK(one.code == COLIBRI_CANCELLED && one.result.num_ids < 500);
   CHECK(strstr(one.error.text, "cancelled") != NULL);
@@ -230,15 +245,15 @@ static void time_out_ends_a_request(void) {
 }
 
 static void free_ends_what_runs(void) {
-  enum { kRuns = 20 };  // more than run at once: some wait
+  enum { kRunning = 16, kRuns = 20 };  // as many as run at once, then some that wait
   colibri_engine* engine = start_demo(2);
   struct long_run runs[kRuns];
   for (int i = 0; i < kRuns; ++i) start_long(&runs[i], engine, i + 1);
-  for (int i = 0; i < kRuns; ++i) {
-    while (colibri_cancel(engine, i + 1) == COLIBRI_NOT_FOUND && runs[i].code == 0) usleep(100);
-    if (i == kRuns / 2) break;  // the others are under way, or on their way
+  // All are under way: no call begins after colibri_free.
+  for (int i = 0; i < kRunning / 2; ++i) {
+    while (!__atomic_load_n(&runs[i].has_begun, __ATOMIC_SEQ_CST)) usleep(100);
   }
-  usleep(20000);
+  for (int i = kRunning / 2; i < kRuns; ++i) cancel_for_certain(&runs[i]);
   CHECK_CODE(colibri_free(engine), COLIBRI_OK);
   for (int i = 0; i < kRuns; ++i) {
     pthread_join(runs[i].thread, NULL);
