@@ -1,17 +1,18 @@
 // colibri in another program: a model that is loaded once and answers many threads at once.
 // C99 and C++. Link libcolibri.so, or libcolibri.a with what pkg-config --static names.
-//
-//   colibri_options options = {.struct_size = sizeof options};
-//   options.model = "configs/models/demo";
-//   colibri_engine *engine = NULL;
-//   if (colibri_init(&options, &engine, NULL) != COLIBRI_OK) return 1;
-//   colibri_request request = {.struct_size = sizeof request};
-//   request.prompt = "ROMEO:";
-//   colibri_result result = {.struct_size = sizeof result};
-//   if (colibri_infer(engine, &request, &result, NULL) == COLIBRI_OK) puts(result.text);
-//   colibri_result_free(&result);
-//   colibri_free(engine);
-//
+/*
+    colibri_options options = {.struct_size = sizeof options};
+    options.model = "configs/models/demo";
+    colibri_engine *engine = NULL;
+    if (colibri_init(&options, &engine, NULL) != COLIBRI_OK) return 1;
+    colibri_request request = {.struct_size = sizeof request};
+    request.prompt = "ROMEO:";
+    colibri_result result = {.struct_size = sizeof result};
+    if (colibri_infer(engine, &request, &result, NULL) == COLIBRI_OK) puts(result.text);
+    colibri_result_free(&result);
+    colibri_free(engine);
+*/
+
 // Structs. The first field of each is its size: set it to sizeof, and every other byte to zero, or
 // call colibri_default_*. A program built with an older, shorter struct goes on working: fields it
 // does not have take their defaults, or are not written. Of a longer struct all that this version
