@@ -43,6 +43,7 @@ class GrowingChoice {
   void end(FinishReason reason);
 
   FinishReason reason() const { return reason_; }  // kNone before the end
+  auto last_token_at() const { return answer_.last_token_at(); }
   int64_t num_tokens() const { return static_cast<int64_t>(answer_.ids().size()); }
   ApiChoice whole() const;
 

@@ -17,6 +17,10 @@ struct Endpoint {
 constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
                                    {"GET", "/version", ApiRoute::kVersion},
                                    {"GET", "/v1/models", ApiRoute::kModels},
+                                   {"GET", "/metrics", ApiRoute::kMetrics},
+                                   {"GET", "/state", ApiRoute::kState},
+                                   {"POST", "/start_profile", ApiRoute::kStartProfile},
+                                   {"POST", "/stop_profile", ApiRoute::kStopProfile},
                                    {"POST", "/tokenize", ApiRoute::kTokenize},
                                    {"POST", "/detokenize", ApiRoute::kDetokenize},
                                    {"POST", "/v1/completions", ApiRoute::kCompletions},
@@ -78,6 +82,17 @@ ApiRoute find_route(const HttpRequest& request, const std::string& api_key) {
   }
   if (wanted == nullptr) throw ApiError(404, "", "there is no " + request.path + " here");
   throw ApiError(405, "", request.path + " wants " + wanted + ", not " + request.method);
+}
+
+EndpointName endpoint_name(const HttpRequest& request) {
+  EndpointName name{"none", "none"};
+  for (const char* method : {"GET", "HEAD", "POST"}) {
+    if (request.method == method) name.method = method;
+  }
+  for (const Endpoint& endpoint : kEndpoints) {
+    if (request.path == endpoint.path) name.path = endpoint.path;
+  }
+  return name;
 }
 
 void send_json(HttpReply& reply, std::string body) {

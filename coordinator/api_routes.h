@@ -18,18 +18,29 @@ enum class ApiRoute : uint8_t {
   kHealth,
   kVersion,
   kModels,
+  kMetrics,
+  kState,
   kTokenize,
   kDetokenize,
   kCompletions,
   kChat,
   kScore,
   kPlacement,
-  kRebalance
+  kRebalance,
+  kStartProfile,
+  kStopProfile
 };
 
 // Errors: ApiError with 404, 405 (another method), or 401 where `api_key` is wanted and not given;
 // /health needs none.
 ApiRoute find_route(const HttpRequest& request, const std::string& api_key);
+
+// The request's method and path as far as they are this server's, else "none": few, whatever
+// clients send.
+struct EndpointName {
+  std::string method, path;
+};
+EndpointName endpoint_name(const HttpRequest& request);
 
 void send_json(HttpReply& reply, std::string body);
 void send_error(HttpReply& reply, int status, const std::string& param, const std::string& message);

@@ -8,6 +8,7 @@
 #include "coordinator/api_choice.h"
 #include "coordinator/api_routes.h"
 #include "coordinator/api_score.h"
+#include "coordinator/measured_reply.h"
 
 namespace colibri {
 namespace {
@@ -20,6 +21,7 @@ constexpr size_t kMaxPreparingBytes = size_t{64} << 20;  // of bodies that are n
 struct ApiService::Choice {
   std::unique_ptr<GrowingChoice> text;
   int engine_number = -1;
+  AnswerTimes times;
 };
 
 struct ApiService::Job {
@@ -34,6 +36,7 @@ struct ApiService::Job {
   size_t num_ended = 0;
   int64_t num_cached_tokens = 0;
   bool is_gone = false;
+  MetricsClock::time_point arrived = MetricsClock::now();
 
   int64_t num_prompt_tokens() const {
     int64_t count = 0;
@@ -101,10 +104,24 @@ ChoiceOptions ApiService::Job::choice_options(size_t index, const Tokenizer& tok
   return options;
 }
 
+namespace {
+
+const char* ended_because(FinishReason reason, bool is_gone) {
+  if (is_gone || reason == FinishReason::kCancelled) return "abort";
+  return to_string(reason);
+}
+
+}  // namespace
+
 ApiService::ApiService(ApiModel model, ApiOptions options)
     : model_(std::move(model)),
       options_(std::move(options)),
       chats_(*model_.tokenizer, model_.name),
+      metrics_({.model = model_.name,
+                .max_context = model_.max_context,
+                .shows_experts = options_.shows_experts,
+                .log = options_.log}),
+      profiles_(options_.tracer, options_.profile_dir),
       preparing_({.max_tasks = static_cast<size_t>(options_.max_waiting),
                   .max_bytes = kMaxPreparingBytes}) {}
 ApiService::~ApiService() = default;
@@ -124,7 +141,11 @@ void ApiService::answer_errors(HttpReply& reply, Work&& work) {
   }
 }
 
-void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> unmeasured) {
+  const auto reply = measured_reply(
+      std::move(unmeasured), [this, name = endpoint_name(request)](int status, double seconds) {
+        metrics_.answered({name.path, name.method, status, seconds});
+      });
   answer_errors(*reply, [&] { route(std::move(request), reply); });
 }
 
@@ -137,6 +158,23 @@ void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& re
       return send_json(*reply, version_body(model_.version));
     case ApiRoute::kModels:
       return send_json(*reply, models_body(model_.name, model_.max_context));
+    case ApiRoute::kMetrics:
+      return reply->send(200, {{"Content-Type", ServingMetrics::kContentType}},
+                         metrics_.text(num_queued()));
+    case ApiRoute::kState: {
+      ServingState state = metrics_.state(num_queued());
+      state.version = model_.version;
+      const std::string query = "&" + request.query + "&";
+      return send_json(*reply, state_body(state, query.find("&experts=1&") != query.npos));
+    }
+    case ApiRoute::kStartProfile:
+      profiles_.check_is_on();
+      return between_steps(reply, [this, asked = parse_profile_request(request.body)] {
+        return profiles_.start(asked);
+      });
+    case ApiRoute::kStopProfile:
+      profiles_.check_is_on();
+      return between_steps(reply, [this] { return profiles_.stop(); });
     case ApiRoute::kTokenize:
     case ApiRoute::kDetokenize:
     case ApiRoute::kCompletions:
@@ -195,6 +233,10 @@ void ApiService::prepare(ApiRoute route, const std::string& body,
     case ApiRoute::kHealth:
     case ApiRoute::kVersion:
     case ApiRoute::kModels:
+    case ApiRoute::kMetrics:
+    case ApiRoute::kState:
+    case ApiRoute::kStartProfile:
+    case ApiRoute::kStopProfile:
     case ApiRoute::kPlacement:
       fail(ErrorKind::kInternal, "an endpoint that needs no preparation is prepared");
   }
@@ -252,12 +294,27 @@ void ApiService::queue(std::shared_ptr<Job> job) {
   came_.notify_one();
 }
 
+void ApiService::between_steps(std::shared_ptr<HttpReply> reply,
+                               std::function<std::string()> work) {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_) throw ApiError(503, "", "no step can run: loading, or ending");
+  tasks_.push_back({std::move(reply), std::move(work)});
+  came_.notify_one();
+}
+
+int ApiService::num_queued() {
+  const std::lock_guard lock(mutex_);
+  size_t count = 0;
+  for (const auto& job : waiting_) count += job->prompts.size() * static_cast<size_t>(job->asked.n);
+  return static_cast<int>(count);
+}
+
 // ---- The engine's thread -----------------------------------------------------------------
 
 std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wait) {
   std::unique_lock lock(mutex_);
   // Not for long: `is_over` is asked in between.
-  const auto has_come = [this] { return !waiting_.empty(); };
+  const auto has_come = [this] { return !waiting_.empty() || !tasks_.empty(); };
   if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50), has_come);
   return std::exchange(waiting_, {});
 }
@@ -276,10 +333,12 @@ void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<boo
     try {
       if (is_over()) is_open_ = false;
       const auto jobs = take_jobs(!works);
+      run_tasks();
       for (const auto& job : jobs) begin(engine, job);
       cancel_gone(engine);
       begin_rebalance();
       works = step(engine);
+      count_step(engine, works);
       std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
       if (!works && !is_open_ && jobs.empty() && !has_more()) return end_rebalances();
     } catch (const Error& error) {
@@ -289,6 +348,40 @@ void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<boo
       end_all(503, error.what());
       throw;
     }
+  }
+  end_profile([this] { profiles_.stop(); });
+}
+
+void ApiService::run_tasks() {
+  std::vector<Task> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const Task& task : tasks) {
+    try {
+      send_json(*task.reply, task.work());
+    } catch (const ApiError& error) {
+      send_error(*task.reply, error.status(), error.param(), error.what());
+    } catch (const Error& error) {
+      send_error(*task.reply, 500, "", error.what());
+    }
+  }
+}
+
+void ApiService::count_step(const Engine& engine, bool has_worked) {
+  if (!has_worked) return metrics_.idle(engine);
+  metrics_.step_done(engine);
+  end_profile([this] { profiles_.step_done(); });
+}
+
+// A file that cannot be written ends no request.
+void ApiService::end_profile(const std::function<void()>& how) {
+  if (!profiles_.is_active()) return;
+  try {
+    how();
+  } catch (const Error& error) {
+    if (options_.log) options_.log(std::string("the profile is lost: ") + error.what());
   }
 }
 
@@ -340,6 +433,9 @@ void ApiService::begin(Engine& engine, const std::shared_ptr<Job>& job) {
     job->choices[i].text->begin();
   }
   for (size_t i = 0; i < job->choices.size(); ++i) {
+    AnswerTimes& times = job->choices[i].times;
+    times.arrived = job->arrived;
+    times.num_prompt_tokens = static_cast<int64_t>(job->prompts[i / n].size());
     job->choices[i].engine_number = engine.add(request_of(job, i));
   }
 }
@@ -358,8 +454,12 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
   for (const auto& one : job->candidates) request.continuations.push_back(one.ids);
   request.stop_ids = job->end_ids;
   Job* const raw = job.get();
-  request.on_token = [raw, index](int32_t id) {
-    return raw->choices[index].text->add_token(id) && !raw->is_gone;
+  request.on_begin = [this, raw, index] { metrics_.begun(raw->choices[index].times); };
+  request.on_token = [this, raw, index](int32_t id) {
+    Choice& choice = raw->choices[index];
+    const bool goes_on = choice.text->add_token(id);
+    metrics_.token(choice.times, choice.text->last_token_at());
+    return goes_on && !raw->is_gone;
   };
   request.on_continuations = [raw](std::span<const std::vector<double>> logprobs) {
     for (size_t i = 0; i < logprobs.size(); ++i) raw->candidates[i].logprobs = logprobs[i];
@@ -374,8 +474,17 @@ Request ApiService::request_of(const std::shared_ptr<Job>& job, size_t index) {
       raw->choices[index].text->add_score(score);
     };
   }
-  request.on_end = [raw, index](FinishReason reason) { raw->end(index, reason); };
+  request.on_end = [this, raw, index, most = request.max_tokens](FinishReason reason) {
+    count_end(*raw, index, ended_because(reason, raw->is_gone), most);
+    raw->end(index, reason);
+  };
   return request;
+}
+
+// Before the answer's last byte goes, so that its reader finds it counted.
+void ApiService::count_end(const Job& job, size_t index, const char* reason, int64_t max_tokens) {
+  metrics_.ended(job.choices[index].times,
+                 {.reason = reason, .max_tokens = max_tokens, .n = job.asked.n});
 }
 
 // A client that has gone is not worked for.
@@ -395,11 +504,23 @@ void ApiService::end_all(int status, const std::string& message) {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
   }
+  for (const auto& job : live_) {
+    for (size_t i = 0; i < job->choices.size(); ++i) {
+      if (job->choices[i].text->reason() != FinishReason::kNone) continue;
+      count_end(*job, i, "error", job->asked.max_tokens.value_or(0));
+    }
+  }
   for (const auto& job : take_jobs(false)) job->fail(status, message);
   for (const auto& job : live_) {
     job->fail(status, message);
     job->is_gone = true;
   }
+  std::vector<Task> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const Task& task : tasks) send_error(*task.reply, status, "", message);
 }
 
 // ---- Ranks ---------------------------------------------------------------------------------

@@ -17,6 +17,8 @@
 #include "coordinator/engine.h"
 #include "coordinator/expert_ranks.h"
 #include "coordinator/http_server.h"
+#include "coordinator/profile_service.h"
+#include "coordinator/serving_metrics.h"
 #include "coordinator/task_thread.h"
 #include "model/tokenizer.h"
 
@@ -35,8 +37,12 @@ struct ApiModel {
 };
 
 struct ApiOptions {
-  std::string api_key;    // "": none is asked for
-  int max_waiting = 256;  // requests taken and not yet begun
+  std::string api_key;                                    // "": none is asked for
+  int max_waiting = 256;                                  // requests taken and not yet begun
+  bool shows_experts = false;                             // as MetricsOptions
+  std::function<void(const std::string& line)> log = {};  // likewise
+  RankTracer* tracer = nullptr;                           // for profiles; outlives the service
+  std::string profile_dir = {};  // below which they are written; "": there are none
 };
 
 class ApiService {
@@ -56,12 +62,19 @@ class ApiService {
   // every request with 503 and are thrown on.
   void run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over);
 
+  ServingMetrics& metrics() { return metrics_; }
+
  private:
   struct Job;
   struct Choice;
   struct Rebalance {
     Placement next;
     std::shared_ptr<HttpReply> reply;
+  };
+  // For the engine's thread, between two steps; its result is the answer.
+  struct Task {
+    std::shared_ptr<HttpReply> reply;
+    std::function<std::string()> work;
   };
 
   template <class Work>
@@ -72,6 +85,12 @@ class ApiService {
   void complete(ApiRequest asked, ApiRoute route, const std::shared_ptr<HttpReply>& reply);
   void encode(Job& job) const;
   void queue(std::shared_ptr<Job> job);
+  int num_queued();
+  void between_steps(std::shared_ptr<HttpReply> reply, std::function<std::string()> work);
+  void run_tasks();
+  void count_step(const Engine& engine, bool has_worked);
+  void end_profile(const std::function<void()>& how);
+  void count_end(const Job& job, size_t index, const char* reason, int64_t max_tokens);
   std::vector<std::shared_ptr<Job>> take_jobs(bool may_wait);
   bool has_more();
   void begin(Engine& engine, const std::shared_ptr<Job>& job);
@@ -89,6 +108,8 @@ class ApiService {
   ApiModel model_;
   ApiOptions options_;
   ChatPrompts chats_;
+  ServingMetrics metrics_;
+  ProfileService profiles_;
   std::atomic<bool> is_open_ = false;  // steps can run
   ExpertRanks* ranks_ = nullptr;       // while it runs
   std::mutex mutex_;
@@ -98,8 +119,9 @@ class ApiService {
   bool has_ended_ = false;                     // nothing will be begun any more
   std::optional<Rebalance> asked_rebalance_;
   std::string why_closed_ = "no step can run: loading, or ending";
-  std::list<std::shared_ptr<Job>> live_;       // of the engine's thread
-  TaskThread preparing_;                       // ends before what it uses
+  std::vector<Task> tasks_;
+  std::list<std::shared_ptr<Job>> live_;  // of the engine's thread
+  TaskThread preparing_;                  // ends before what it uses
 };
 
 }  // namespace colibri

@@ -148,6 +148,7 @@ DevicePath::DevicePath(const DevicePathParts& parts)
         " layers, want at most ", kMaxFixedLayers);
   totals_.wait_us.resize(static_cast<size_t>(num_ranks_));
   totals_.compute_us.resize(static_cast<size_t>(num_ranks_));
+  totals_.layer_pairs.resize(static_cast<size_t>(parts.config->num_layers * num_ranks_));
 }
 
 std::string DevicePath::what() const {
@@ -261,6 +262,10 @@ void DevicePath::take_choice(int layer) {
   const std::span<const int32_t> ids(host_ids_.as<int32_t>() + at, count);
   check_choice(layer, *batch_, ids, top_k_);
   stats_.add(layer, ids);
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    totals_.layer_pairs[static_cast<size_t>(layer * num_ranks_ + rank)] +=
+        static_cast<uint64_t>(counted(layer, rank).max_pairs);
+  }
   if (parts_.observer == nullptr) return;
   parts_.observer->on_routes(layer, *batch_, ids, {host_weights_.as<float>() + at, count});
 }

@@ -136,7 +136,11 @@ bool Engine::step() {
 
 void Engine::build_batch() {
   batch_.clear();
-  for (const StepPart& part : parts_) add_part(live(part), part.count);
+  for (const StepPart& part : parts_) {
+    Live& owner = live(part);
+    if (!std::exchange(owner.has_begun, true) && owner.request.on_begin) owner.request.on_begin();
+    add_part(owner, part.count);
+  }
 }
 
 // A batch row points into its sequence's table, which the scheduler has made long enough.

@@ -81,6 +81,7 @@ class Engine {
   FinishReason finish_reason(int request) const;
   const EngineTotals& totals() const { return totals_; }
   EngineState state() const;
+  const Forward& forward() const { return forward_; }
   // Gives back the pages that are kept only in case a prompt begins alike.
   void forget_prefixes() { pages_.forget_prefixes(); }
 
@@ -89,6 +90,7 @@ class Engine {
     Request request;
     Sequence sequence;
     int64_t num_handed_out = 0;  // leading positions whose logits were handed out, if wanted
+    bool has_begun = false;
     bool has_started = false;
     std::optional<LogitRules> rules = {};
     std::optional<ContinuationScores> continuations = {};

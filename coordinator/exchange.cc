@@ -105,6 +105,7 @@ Exchange::Exchange(const ExchangeOptions& options)
   offset_.reserve(static_cast<size_t>(options_.max_tokens * options_.top_k));
   totals_.wait_us.resize(num_ranks_);
   totals_.compute_us.resize(num_ranks_);
+  totals_.layer_pairs.resize(static_cast<size_t>(options_.num_layers) * num_ranks_);
 }
 
 // Where messages are written, read and sent from.
@@ -224,6 +225,9 @@ void Exchange::begin(const RowBatch& batch, Stream& stream) {
         batch.tokens.width, ", ", to_string(batch.tokens.dtype));
   batch_ = batch;
   ++step_;
+  for (size_t rank = 0; rank < num_ranks_; ++rank) {
+    totals_.layer_pairs[static_cast<size_t>(batch.layer) * num_ranks_ + rank] += pairs_of(rank);
+  }
   lay_out_results();
   remotes_.clear();
   if (has_remote_rows()) post_remote_rows(stream);

@@ -73,10 +73,26 @@ const Batch& Forward::padded(const Batch& batch) {
   return padded_;
 }
 
+// "step[DECODE bs=4]": only while it is traced.
+const char* Forward::step_name(const Batch& batch) const {
+  if (stages_.trace() == nullptr) return nullptr;
+  int64_t num_sequences = 0;
+  for (size_t t = 0; t < batch.sequences.size(); ++t) {
+    if (t == 0 || batch.sequences[t] != batch.sequences[t - 1]) ++num_sequences;
+  }
+  const int64_t tokens = batch.num_tokens();
+  const bool decodes = batch.num_logit_rows() == tokens && num_sequences == tokens;
+  const std::string kind = decodes ? "DECODE" : "PREFILL";
+  const std::string more = decodes ? "" : " tokens=" + std::to_string(tokens);
+  return stages_.trace()->name_of("step[" + kind + " bs=" + std::to_string(num_sequences) + more +
+                                  "]");
+}
+
 std::span<const StepRow> Forward::run(const Batch& batch, int64_t step_timeout_ms) {
   check(batch.num_tokens() <= context_.max_tokens, "step of ", batch.num_tokens(),
         " tokens, want at most ", context_.max_tokens);
   const NamedRange range(*context_.device, "step");
+  const TraceSpan span(stages_.trace(), step_name(batch));
   Stream& stream = *context_.stream;
   const Batch& step = padded(batch);
   inputs_.set(step, batch.num_tokens(), stream);
@@ -101,6 +117,7 @@ std::span<const StepRow> Forward::run(const Batch& batch, int64_t step_timeout_m
 void Forward::enqueue(const Batch& batch, int64_t step_timeout_ms) {
   embed(batch);
   for (int l = 0; l < context_.config->num_layers; ++l) layer(l, batch, step_timeout_ms);
+  if (stages_.trace() != nullptr) stages_.trace()->set_layer(-1);
   logits(batch);
 }
 
@@ -129,6 +146,8 @@ void Forward::embed(const Batch& batch) {
 
 void Forward::layer(int l, const Batch& batch, int64_t step_timeout_ms) {
   const LayerWeights& w = context_.weights->layers[static_cast<size_t>(l)];
+  if (stages_.trace() != nullptr) stages_.trace()->set_layer(l);
+  const TraceSpan span(stages_.trace(), "layer");
   attend(l, w, batch);
   if (context_.config->layer_is_moe[static_cast<size_t>(l)]) {
     {

@@ -43,6 +43,8 @@ class Forward {
   void forget_graphs() { graphs_.clear(); }
   // Whether graphs may replay steps (yes): without them every operation is called in every step.
   void set_replays(bool replays) { replays_ = replays; }
+  // Steps, layers and stages become spans of `trace`; null: no longer. A replayed step is one span.
+  void set_trace(TraceLog* trace) { stages_.set_trace(trace); }
 
  private:
   // What a captured step depends on besides what lies in the device's memory.
@@ -55,6 +57,7 @@ class Forward {
   };
 
   const Batch& padded(const Batch& batch);
+  const char* step_name(const Batch& batch) const;
   void reserve_logit_rows(int64_t num_logit_rows);
   void enqueue(const Batch& batch, int64_t step_timeout_ms);
   void layer(int l, const Batch& batch, int64_t step_timeout_ms);

@@ -22,6 +22,9 @@ class LoadStats {
     return {counts_.data() + at(layer), static_cast<size_t>(num_experts_)};
   }
 
+  int num_experts() const { return num_experts_; }
+  std::span<const uint64_t> all() const { return counts_; }  // [L, E]
+
   // One line a layer that sends almost all its choices to as few experts as a token may choose:
   // with at least `min_tokens` tokens seen and more than 95 % of the choices on the K busiest of E
   // > 2 K experts.

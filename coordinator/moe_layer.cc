@@ -53,6 +53,7 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
     const StageTimer timer(stages, Stage::kRouter, *context_.device);
     route(layer, normed, tokens);
   }
+  TraceSpan away(stages.trace(), "rows away", TraceTrack::kExchange);
   {
     const StageTimer timer(stages, Stage::kDispatch, *context_.device);
     const Choice chosen = choice(layer, tokens);
@@ -77,6 +78,7 @@ void MoeLayer::run(int layer, const Batch& batch, const float* normed, const Dea
     const StageTimer timer(stages, Stage::kWait, *context_.device);
     results = parts_.path->finish(deadline, *context_.stream);
   }
+  away.end();
   const StageTimer timer(stages, Stage::kCombine, *context_.device);
   combine(layer, results, tokens, hidden);
 }

@@ -28,6 +28,8 @@ inline const char* to_string(FinishReason reason) {
   return "unknown";
 }
 
+// Called once, when the request's first tokens go into a step. May call nothing of the engine.
+using OnBegin = std::function<void()>;
 // Called for every new token, in order; returns false to end the sequence (a stop string was
 // found).
 using OnToken = std::function<bool(int32_t id)>;
@@ -54,6 +56,7 @@ struct Request {
   uint64_t choice_idx = 0;           // tells apart several samples of one prompt
   std::vector<int32_t> stop_ids;     // end the sequence; on_token sees it as the last
   bool score_prompt = false;         // on_logits and on_score also see prompt positions
+  OnBegin on_begin;                  // may be empty
   OnToken on_token;
   OnLogits on_logits;      // may be empty
   OnScore on_score;        // may be empty

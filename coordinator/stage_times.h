@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/device.h"
+#include "base/trace_log.h"
 
 namespace colibri {
 
@@ -30,8 +31,13 @@ class StageTimes {
   void add(Stage stage, double us) { us_[static_cast<size_t>(stage)] += us; }
   double us(Stage stage) const { return us_[static_cast<size_t>(stage)]; }
 
+  // Where each stage's span goes too; null: nowhere. It outlives this, or the next set_trace().
+  void set_trace(TraceLog* trace) { trace_ = trace; }
+  TraceLog* trace() const { return trace_; }
+
  private:
   std::array<double, kNumStages> us_{};
+  TraceLog* trace_ = nullptr;
 };
 
 // Adds the time it lives to a stage, and names it for a profiler. On a device that is the time that
@@ -44,8 +50,10 @@ class StageTimer {
         stage_(stage),
         start_(std::chrono::steady_clock::now()) {}
   ~StageTimer() {
-    const auto took = std::chrono::steady_clock::now() - start_;
-    times_.add(stage_, std::chrono::duration<double, std::micro>(took).count());
+    const auto end = std::chrono::steady_clock::now();
+    times_.add(stage_, std::chrono::duration<double, std::micro>(end - start_).count());
+    if (times_.trace() == nullptr) return;
+    times_.trace()->add({.name = to_string(stage_), .start = start_, .end = end});
   }
   StageTimer(const StageTimer&) = delete;
   StageTimer& operator=(const StageTimer&) = delete;

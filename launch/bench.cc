@@ -1,6 +1,8 @@
 #include "launch/bench.h"
 
 #include <charconv>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
@@ -139,7 +141,8 @@ int measure(const RunConfig& config, const RankContext& context, ModelSession& s
                                     if (limits) limits->measure();
                                     if (gpu_limits) gpu_limits->measure();
                                   },
-                              .profiled = profiled});
+                              .profiled = profiled,
+                              .trace_directory = config.bench.trace});
   if (limits) report.limits = limits->measured();
   if (gpu_limits) report.limits.gpu = gpu_limits->measured();
   report.facts = facts_of(config, context, session);
@@ -154,6 +157,14 @@ SessionNeeds checked_needs(const std::vector<BenchCase>& cases, const CommonOpti
   if (needs.max_context <= limit) return needs;
   fail(ErrorKind::kInput, "the longest test takes ", needs.max_context, " positions, want at most ",
        limit, "; make --prompt-tokens and --new-tokens smaller");
+}
+
+// Before anything is loaded, so that a wrong place costs no run.
+void make_trace_directory(const std::string& path) {
+  std::error_code error;
+  if (path.empty() || std::filesystem::create_directories(path, error) || !error) return;
+  fail(ErrorKind::kEnvironment, "--trace: cannot make the directory '", path,
+       "': ", error.message());
 }
 
 int bench_perplexity(const RunConfig& config, RankContext& context) {
@@ -198,7 +209,10 @@ int bench(const RunConfig& config, RankContext& context) {
   for (const BenchCase& what : cases) options.max_batch = std::max(options.max_batch, what.batch);
   return run_session(
       options, context,
-      [&](const Checkpoint& checkpoint) { return checked_needs(cases, options, checkpoint); },
+      [&](const Checkpoint& checkpoint) {
+        make_trace_directory(config.bench.trace);
+        return checked_needs(cases, options, checkpoint);
+      },
       hooks,
       [&](ModelSession& session, Serving& serving) {
         return measure(config, context, session, serving, profiled);

@@ -155,6 +155,11 @@ std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repe
     if (bed.profiled == nullptr || drain_requested()) break;
     result.profile = bench.profile(result.what, *bed.profiled);
   }
+  if (!bed.trace_directory.empty() && !drain_requested()) {
+    bed.serving->tracer.start(bed.trace_directory);
+    for (const BenchCase& what : cases) bench.run(what);
+    bed.serving->tracer.stop();
+  }
   return results;
 }
 

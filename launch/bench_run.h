@@ -57,14 +57,16 @@ SessionNeeds bench_needs(const std::vector<BenchCase>& cases);
 struct BenchBed {
   const ModelSession* session = nullptr;
   Serving* serving = nullptr;
-  std::function<void()> between;    // called before each repetition
-  ProfiledOps* profiled = nullptr;  // the session's, on a GPU
+  std::function<void()> between;     // called before each repetition
+  ProfiledOps* profiled = nullptr;   // the session's, on a GPU
+  std::string trace_directory = {};  // "": no trace
 };
 
 // Runs every case once unmeasured, then all cases in turn `repetitions` times, so that a slow
 // moment of the machine meets all alike. Ends early, with what there is, once a drain is requested.
-// With profiled operations each case runs once more, timed call by call.
-// Prompts are random ids, the same in every repetition; nothing ends a sequence early.
+// With profiled operations each case runs once more, timed call by call; with a directory for
+// traces once more, all cases in one trace. Prompts are random ids, the same in every repetition;
+// nothing ends a sequence early.
 std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repetitions,
                                    const BenchBed& bed);
 

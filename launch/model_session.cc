@@ -33,7 +33,8 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
       context_(context),
       hooks_(hooks),
       kv_dtype_(parse_kv_dtype(options.kv_dtype, context.device.is_cuda())),
-      activations_(parse_activations(options.activations, context.device.is_cuda())) {
+      activations_(parse_activations(options.activations, context.device.is_cuda())),
+      trace_(context.rank) {
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
   const std::vector<int64_t> capacity_slots = agreed_capacities(start_ms);
@@ -292,7 +293,8 @@ int ModelSession::run(const Serve& serve) {
 
 int ModelSession::run_coordinator(const Serve& serve) {
   Coordinator& c = *coordinator_;
-  Serving serving{*c.engine, *c.forward, *c.cache, c.observers, *c.ranks};
+  RankTracer tracer(context_.transport, trace_, *c.forward);
+  Serving serving{*c.engine, *c.forward, *c.cache, c.observers, *c.ranks, tracer};
   try {
     const int code = serve(serving);
     check_taken();
@@ -323,18 +325,19 @@ WorkerOptions ModelSession::worker_options() const {
 }
 
 int ModelSession::run_worker() {
+  WorkerOptions options = worker_options();
+  options.trace = &trace_;
   if (backend_.link) {
     DeviceWorkerParts parts{site().backend, backend_.link.get(), context_.transport,
                             experts_.shard.get()};
     if (may_relink()) {
       parts.join_link = [this](auto members, const LinkId& id) { return join_link(members, id); };
     }
-    DeviceWorker worker(parts, worker_options());
+    DeviceWorker worker(parts, options);
     check_taken();
     return worker.run();
   }
-  return Worker(*context_.transport, experts_.for_host_rows(), worker_options())
-      .run(*backend_.stream);
+  return Worker(*context_.transport, experts_.for_host_rows(), options).run(*backend_.stream);
 }
 
 ExchangeTotals ModelSession::exchange_totals() const { return coordinator_->path->totals(); }

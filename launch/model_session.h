@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "coordinator/engine.h"
 #include "coordinator/expert_ranks.h"
+#include "coordinator/rank_tracer.h"
 #include "coordinator/route_observer.h"
 #include "coordinator/route_override.h"
 #include "coordinator/route_recorder.h"
@@ -47,6 +48,7 @@ struct Serving {
   KvCache& cache;
   RouteObservers& observers;  // more may be added before a step
   ExpertRanks& ranks;
+  RankTracer& tracer;
 };
 
 // What a run may replace. Functions that are not set leave things as they are.
@@ -165,6 +167,7 @@ class ModelSession {
   std::vector<int64_t> capacity_slots_;      // [R]; empty: no limit is known
   std::unique_ptr<ShardChanges> changes_;    // of experts_.shard
   std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
+  TraceLog trace_;
   std::unique_ptr<Coordinator> coordinator_;
 };
 

@@ -85,6 +85,7 @@ struct BenchOptions {
   std::string perplexity;         // a text file: measure that instead
   std::string format = "md";      // md, json or csv
   bool probes = true;
+  std::string trace;  // a directory for traces of one more run; empty: none
 };
 
 // bench --serve: load on a server instead of a model of its own.
@@ -127,6 +128,8 @@ struct ServeOptions {
   std::string served_model_name;  // empty: the last part of the model's path
   int max_waiting = 256;          // requests that wait; more are refused
   int survive = 0;                // lost ranks that memory is kept for: 0 or 1
+  bool metrics_experts = false;   // /metrics counts each expert's tokens
+  std::string profile_dir;        // below which /start_profile writes; empty: it is refused
 };
 
 struct DoctorOptions {

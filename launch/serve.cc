@@ -11,6 +11,7 @@
 #include "launch/prompts.h"
 #include "launch/rank_signals.h"
 #include "launch/session_setup.h"
+#include "topology/memory_plan.h"
 
 namespace colibri {
 namespace {
@@ -33,12 +34,22 @@ ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
           .max_context = context_limit(config.common, checkpoint.config())};
 }
 
+// After a rank was lost or experts moved this is told again (ServingMetrics::set_ranks).
+std::vector<RankFacts> ranks_of(const ModelSession& session) {
+  std::vector<RankFacts> ranks;
+  for (const RankMemory& memory : plan_memory(session.shape(), session.placement(), {})) {
+    ranks.push_back({.resident_bytes = memory.expert_bytes + memory.weight_bytes});
+  }
+  return ranks;
+}
+
 int answer(const RunConfig& config, ApiService& service, const Serving& serving,
            const std::string& name) {
   HttpOptions options;
   options.address = config.serve.host;
   options.port = static_cast<uint16_t>(config.serve.port);
-  options.error_body = [](int status, const std::string& reason) {
+  options.error_body = [&](int status, const std::string& reason) {
+    service.metrics().answered({"none", "none", status, 0});
     return api_error_body(status, "", reason);
   };
   const auto server = make_http_server(options, [&](HttpRequest request, auto reply) {
@@ -68,12 +79,19 @@ int serve(const RunConfig& config, RankContext& context) {
         .shares_prefixes = true,
         .survives_one = config.serve.survive > 0};
   };
-  return run_session(config.common, context, prepare, {}, [&](ModelSession&, Serving& serving) {
-    const std::string name = model.name;
-    ApiService service(std::move(model),
-                       {.api_key = config.serve.api_key, .max_waiting = config.serve.max_waiting});
-    return answer(config, service, serving, name);
-  });
+  return run_session(
+      config.common, context, prepare, {}, [&](ModelSession& session, Serving& serving) {
+        const std::string name = model.name;
+        ApiService service(std::move(model),
+                           {.api_key = config.serve.api_key,
+                            .max_waiting = config.serve.max_waiting,
+                            .shows_experts = config.serve.metrics_experts,
+                            .log = [&](const std::string& line) { context.log->info("{}", line); },
+                            .tracer = &serving.tracer,
+                            .profile_dir = config.serve.profile_dir});
+        service.metrics().set_ranks(ranks_of(session), session.placement());
+        return answer(config, service, serving, name);
+      });
 }
 
 }  // namespace colibri

@@ -9,7 +9,7 @@ colibri_say() { printf '== %s\n' "$*" >&2; }
 colibri_packages() {
   echo g++ cmake ninja-build libopenmpi-dev openmpi-bin libhwloc-dev libspdlog-dev \
     nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev \
-    libxxhash-dev libboost1.81-dev pkg-config
+    libxxhash-dev libboost1.81-dev prometheus-cpp-dev pkg-config
   [ "$1" != build ] && echo libgtest-dev binutils libboost-context1.81-dev ccache
   [ "$1" = full ] && echo clang libclang-rt-dev
   return 0

@@ -109,6 +109,8 @@ void add_serve(CLI::App& app, RunConfig& config) {
   add(app, "--served-model-name", o.served_model_name, "Instead of the last part of --model");
   add(app, "--max-waiting", o.max_waiting, "Requests that wait; more are refused");
   add(app, "--survive", o.survive, "1: start only where the loss of any one rank can be made good");
+  add(app, "--profile-dir", o.profile_dir, "Directory below which /start_profile may write");
+  app.add_flag("--metrics-experts", o.metrics_experts, "/metrics counts each expert's tokens too");
 }
 
 void add_inspect(CLI::App& app, RunConfig& config) {
@@ -191,6 +193,7 @@ void add_bench(CLI::App& app, RunConfig& config) {
   add(app, "--routing", o.routing, "model, uniform, zipf:S or a file of --record-routes");
   app.add_option("--perplexity", o.perplexity, "Measure the perplexity of a text file instead");
   add(app, "--format", o.format, "md, json (with raw samples) or csv");
+  app.add_option("--trace", o.trace, "Directory for a trace of each rank, of one more run");
   app.add_flag("!--no-probes", o.probes, "Do not measure the machine's limits");
   add_serving_bench(app, config);
 }

@@ -42,6 +42,8 @@ size_t body_bytes_of(ControlKind kind) {
       return sizeof(ChangePlacementBody);
     case ControlKind::kEndChange:
       return sizeof(EndChangeBody);
+    case ControlKind::kTrace:
+      return sizeof(TraceBody);
   }
   return 0;
 }
@@ -123,6 +125,12 @@ void check_end_change(const EndChangeBody& end, int from) {
   if (end.is_adopted > 1) refuse(from, "is_adopted", end.is_adopted, "0 or 1");
 }
 
+void check_trace(const TraceBody& trace, int from) {
+  const auto command = static_cast<int32_t>(trace.command);
+  if (command < 1 || command > 3) refuse(from, "command", command, "[1, 3]");
+  if (trace.error_ns < 0) refuse(from, "error_ns", trace.error_ns, "0 or above");
+}
+
 void check_body(const ControlView& view, int from) {
   switch (view.kind()) {
     case ControlKind::kHello:
@@ -145,6 +153,8 @@ void check_body(const ControlView& view, int from) {
       return check_change(view.as<ChangePlacementBody>(), from);
     case ControlKind::kEndChange:
       return check_end_change(view.as<EndChangeBody>(), from);
+    case ControlKind::kTrace:
+      return check_trace(view.as<TraceBody>(), from);
     case ControlKind::kStop:
     case ControlKind::kPing:
     case ControlKind::kPong:
@@ -181,7 +191,7 @@ ControlView parse_control(std::span<const std::byte> message, int from, uint32_t
     refuse(from, "version", header.version, kControlVersion, "; run the same build on every rank");
   }
   const size_t body_bytes = body_bytes_of(header.kind);
-  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 14]");
+  if (body_bytes == 0) refuse(from, "kind", static_cast<int>(header.kind), "[1, 14] or 20");
   if (header.epoch != epoch) refuse(from, "epoch", header.epoch, epoch);
   if (header.source_rank != from) refuse(from, "source_rank", header.source_rank, "the sender");
   if (header.body_bytes != body_bytes) refuse(from, "body_bytes", header.body_bytes, body_bytes);

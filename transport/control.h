@@ -40,6 +40,7 @@ enum class ControlKind : uint16_t {
   kNewEpoch = 12,
   kChangePlacement = 13,
   kEndChange = 14,
+  kTrace = 20,
 };
 
 struct ControlHeader {
@@ -197,6 +198,20 @@ struct EndChangeBody {
   uint32_t is_adopted = 0;  // 0 or 1
 };
 static_assert(sizeof(EndChangeBody) == 4);
+
+// Coordinator -> worker between steps, and the worker's answer to a look at its clock: spans of
+// what it does (base/trace_log.h). Start and stop are answered by a status. text of stop: the file
+// to write; "" writes none.
+enum class TraceCommand : int32_t { kClock = 1, kStart = 2, kStop = 3 };
+struct TraceBody {
+  static constexpr ControlKind kKind = ControlKind::kTrace;
+  TraceCommand command = TraceCommand::kClock;
+  int32_t reserved = 0;
+  int64_t clock_ns = 0;    // answer: the worker's steady clock; start: time 0 by that clock
+  int64_t error_ns = 0;    // start: of that, at most
+  uint64_t host_hash = 0;  // answer: ranks of one host share a clock
+};
+static_assert(sizeof(TraceBody) == 32 && offsetof(TraceBody, clock_ns) == 8);
 
 // The message as bytes. A text that does not fit is cut. `body`: body_bytes of a ...Body.
 std::vector<std::byte> encode_control_bytes(const ControlHeader& header, const void* body,

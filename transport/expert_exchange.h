@@ -126,6 +126,8 @@ struct ExchangeTotals {
   std::vector<double> wait_us;     // [R] time the coordinator waited for each rank
   std::vector<double> compute_us;  // [R] time each rank said it computed
   double finish_us = 0, begin_us = 0;
+  // [L, R] results asked of each rank, itself included: tokens times their experts there.
+  std::vector<uint64_t> layer_pairs = {};
 };
 
 class ExpertExchange {

@@ -20,6 +20,7 @@ DeviceWorker::DeviceWorker(const DeviceWorkerParts& parts, const WorkerOptions& 
       control_(std::make_shared<Buffer>(kMaxControlBytes)),
       reports_(parts.backend, *parts.transport, coordinator_),
       orders_(*parts.transport, options.holder, coordinator_),
+      trace_(*parts.transport, options.trace),
       graphs_(*parts.backend.device) {}
 
 void DeviceWorker::post_control() {
@@ -72,6 +73,10 @@ std::optional<int> DeviceWorker::obey_next() {
 // The next command may come while this one's work goes on, so its receive is posted first.
 void DeviceWorker::obey(const ControlView& command) {
   if (command.kind() == ControlKind::kNewEpoch) return begin_epoch(command.as<NewEpochBody>());
+  if (command.kind() == ControlKind::kTrace) {
+    trace_.obey(command, coordinator_);
+    return post_control();
+  }
   if (command.kind() == ControlKind::kLayerRows) {
     const auto rows = command.as<LayerRowsBody>();
     post_control();
@@ -88,7 +93,7 @@ void DeviceWorker::obey(const ControlView& command) {
   }
   fail(ErrorKind::kInput, "rank ", coordinator_, " sent a control message of kind ",
        static_cast<int>(command.kind()),
-       " to a worker, want rows, a step, an epoch, a placement or stop");
+       " to a worker, want rows, a step, an epoch, a placement, a trace or stop");
 }
 
 void DeviceWorker::begin_epoch(const NewEpochBody& next) {
@@ -134,6 +139,7 @@ void DeviceWorker::check_work(const Work& work) const {
 }
 
 void DeviceWorker::serve(const LayerRowsBody& rows) {
+  const TraceSpan span(trace_.log(), "experts");
   const Work work{rows.layer, rows.num_rows, rows.num_pairs, rows.num_pairs};
   check_work(work);
   reports_.begin();
@@ -146,6 +152,7 @@ void DeviceWorker::serve(const LayerRowsBody& rows) {
 }
 
 void DeviceWorker::serve(const FixedStepBody& step) {
+  const TraceSpan span(trace_.log(), "experts of all layers");
   reports_.begin();
   if (parts_.link->can_be_captured()) {
     std::vector<int32_t> key(step.capacity, step.capacity + options_.num_layers);

@@ -75,6 +75,7 @@ class DeviceWorker {
   PlacementOrders orders_;
   bool is_waiting_ = false;  // for an epoch, after a loss
   WorkerTotals totals_;
+  WorkerTrace trace_;
   GraphCache<std::vector<int32_t>> graphs_;  // steps of fixed size, by tokens and capacities
 };
 

@@ -42,7 +42,8 @@ Worker::Worker(Transport& transport, LocalExperts& experts, const WorkerOptions&
     : transport_(transport),
       experts_(experts),
       options_(options),
-      orders_(transport, options.holder, options.coordinators.at(0)) {
+      orders_(transport, options.holder, options.coordinators.at(0)),
+      trace_(transport, options.trace) {
   check(options.holder == nullptr || options.coordinators.size() == 1,
         "experts that change under several coordinators");
   row_numbers_.resize(static_cast<size_t>(options.max_rows));
@@ -117,10 +118,15 @@ void Worker::obey(Client& client, const ControlView& command) {
   if (command.kind() == ControlKind::kNewEpoch) {
     return begin_epoch(client, command.as<NewEpochBody>().epoch);
   }
+  if (command.kind() == ControlKind::kTrace) {
+    trace_.obey(command, client.rank);
+    return post_control(client);
+  }
   if (orders_.obey(command)) return post_control(client);
   if (command.kind() != ControlKind::kStop) {
     fail(ErrorKind::kInput, "rank ", client.rank, " sent a control message of kind ",
-         static_cast<int>(command.kind()), " to a worker, want stop, an epoch or a placement");
+         static_cast<int>(command.kind()),
+         " to a worker, want stop, an epoch, a placement or a trace");
   }
   exit_code_ = command.as<StopBody>().exit_code;
   client.stopped = true;
@@ -162,11 +168,20 @@ void Worker::serve(Client& client, size_t message_bytes, Stream& stream) {
                 .out = {client.messages->results.as<std::byte>() + sizeof(RowHeader),
                         options_.result_dtype}},
                stream);
-  const auto took = std::chrono::steady_clock::now() - start;
+  const auto end = std::chrono::steady_clock::now();
+  if (trace_.log() != nullptr) {
+    trace_.log()->add({.name = "experts",
+                       .start = start,
+                       .end = end,
+                       .layer = view.header->layer,
+                       .rows = view.header->num_rows});
+  }
+  const auto took = end - start;
   send_results(client, view, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
 }
 
 void Worker::send_results(Client& client, const RowMessageView& view, uint64_t compute_ns) {
+  const TraceSpan span(trace_.log(), "send results");
   const size_t bytes = results_bytes(options_, view.header->num_pairs);
   RowHeader header = results_header(*view.header, options_.result_dtype, bytes);
   header.compute_ns = compute_ns;

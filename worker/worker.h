@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/trace_log.h"
 #include "transport/control.h"
 #include "transport/expert_exchange.h"
 #include "transport/row_batch.h"
 #include "transport/transport.h"
 #include "worker/placement_orders.h"
+#include "worker/worker_trace.h"
 
 namespace colibri {
 
@@ -28,6 +30,7 @@ struct WorkerOptions {
   // Obeys orders to hold other experts, of a single coordinator; null: they are refused. Outlives
   // the worker.
   ExpertHolder* holder = nullptr;
+  TraceLog* trace = nullptr;  // for traces that a coordinator asks for; may be null
 };
 
 struct WorkerTotals {
@@ -80,6 +83,7 @@ class Worker {
   PlacementOrders orders_;
   std::vector<int32_t> row_numbers_;  // 0, 1, 2, ...
   WorkerTotals totals_;
+  WorkerTrace trace_;
   int exit_code_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/chat_prompts.h"
+#include "coordinator/profile_service.h"
 
 namespace colibri {
 namespace {
@@ -221,6 +222,28 @@ TEST(ApiRequestTest, ErrorBodyHasFourFields) {
             R"({"error":{"message":"no","type":"invalid_request_error","param":"n","code":400}})");
   EXPECT_EQ(api_error_body(503, "", "busy"),
             R"({"error":{"message":"busy","type":"server_error","param":null,"code":503}})");
+}
+
+TEST(ProfileRequestTest, PlaceIsBelowTheServersDirectory) {
+  const auto place = [](const std::string& name) {
+    return parse_profile_request(R"({"output_dir":")" + name + "\"}").output_dir;
+  };
+  EXPECT_EQ(place("a/b-1/c_2.x"), "a/b-1/c_2.x");
+  EXPECT_NE(parse_profile_request("").output_dir, parse_profile_request("{}").output_dir);
+  for (const char* bad : {"", "/", "/etc", "..", "a/../b", "a/..", ".a", "a//b", "a/", "a b",
+                          "a\\u0000b", "a\\\\b", "\\u00e4", "a/b/c/d/e/f/g/h/i", "~", "$HOME"}) {
+    EXPECT_THROW(place(bad), ApiError) << bad;
+  }
+  EXPECT_THROW(place(std::string(129, 'a')), ApiError);
+}
+
+TEST(ProfileRequestTest, OtherFieldsAndWrongStepsAreRefused) {
+  EXPECT_EQ(parse_profile_request(R"({"num_steps":3})").num_steps, 3);
+  for (const char* bad : {R"({"num_steps":0})", R"({"num_steps":-1})", R"({"num_steps":1.5})",
+                          R"({"num_steps":"1"})", R"({"num_steps":99999999999999999999})",
+                          R"({"output_dir":1})", R"({"start_step":1})", "[]", "{", "1"}) {
+    EXPECT_THROW(parse_profile_request(bad), ApiError) << bad;
+  }
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/multi/program.h"
+#include "tests/support/temp_dir.h"
 
 namespace colibri {
 namespace {
@@ -47,6 +50,58 @@ TEST(BenchTest, RoutesRecordedInOneRunAreReplayedInAnother) {
   const auto json = bench({"--shape", "demo", "--routing", path});
   EXPECT_EQ(json.at("facts").at("routing"), path);
   std::remove(path.c_str());
+}
+
+// [begin, end] of a span in microseconds.
+struct Times {
+  double begin, end;
+};
+
+std::vector<Times> spans_of(const nlohmann::json& trace, const std::string& name, int layer) {
+  std::vector<Times> spans;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    EXPECT_GE(event["dur"], 0) << event;
+    if (event["name"] != name || event["args"].value("layer", -1) != layer) continue;
+    const double begin = event["ts"];
+    spans.push_back({begin, begin + event["dur"].get<double>()});
+  }
+  return spans;
+}
+
+bool lies_in_one(const Times& inner, const std::vector<Times>& outer, double error_us) {
+  return std::any_of(outer.begin(), outer.end(), [&](const Times& span) {
+    return inner.begin >= span.begin - error_us && inner.end <= span.end + error_us;
+  });
+}
+
+TEST(BenchTest, WorkersComputeWhileTheCoordinatorsRowsAreAway) {
+  const TempDir dir;
+  const std::string place = dir / "made/here";
+  EXPECT_FALSE(bench({"--shape", "demo", "--ranks", "3", "--trace", place}).is_discarded());
+  std::vector<nlohmann::json> traces;
+  for (const char* rank : {"0", "1", "2"}) {
+    std::ifstream file(place + "/trace.rank" + rank + ".json");
+    traces.push_back(nlohmann::json::parse(file));
+  }
+  EXPECT_EQ(spans_of(traces[0], "step[DECODE bs=2]", -1).size(), 6u);
+  for (int layer = 0; layer < 4; ++layer) {
+    const auto away = spans_of(traces[0], "rows away", layer);
+    const auto layers = spans_of(traces[0], "layer", layer);
+    EXPECT_EQ(away.size(), layers.size());
+    for (const Times& span : spans_of(traces[0], "wait for ranks", layer)) {
+      EXPECT_TRUE(lies_in_one(span, away, 0.002)) << layer;
+    }
+    for (const int rank : {1, 2}) {
+      const auto& trace = traces[static_cast<size_t>(rank)];
+      const double error_us = trace["otherData"]["clock_error_ns"].get<double>() / 1000 + 0.002;
+      const auto computed = spans_of(trace, "experts", layer);
+      EXPECT_FALSE(computed.empty());
+      for (const Times& span : computed) {
+        EXPECT_TRUE(lies_in_one(span, away, error_us)) << rank << " " << layer;
+      }
+    }
+  }
 }
 
 TEST(BenchTest, WrongRoutingAndShapeAreNamed) {

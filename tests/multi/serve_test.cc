@@ -50,6 +50,23 @@ class ServeTest : public testing::Test {
   }
   Answer complete(const json& request) { return ask(http_post("/v1/completions", request.dump())); }
 
+  // The value of a series of /metrics, once it has become `wanted`, or after a few seconds.
+  std::string metric(const std::string& series, const std::string& wanted) {
+    std::string got;
+    wait_until(
+        [&] {
+          HttpClient client(port_);
+          client.send("GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+          const std::string text = client.read_all(), line = "\n" + series + " ";
+          const size_t at = text.find(line);
+          if (at != text.npos) got = text.substr(at + line.size());
+          got = got.substr(0, got.find('\n'));
+          return got == wanted;
+        },
+        5);
+    return got;
+  }
+
   std::string generated(const Words& more) {
     return run_command(generate_demo(joined({"--prompt", "ROMEO:", "--max-tokens", "24"}, more)),
                        60)
@@ -302,6 +319,81 @@ TEST_F(ServeTest, SmallEndpointsAnswer) {
   EXPECT_EQ(ask(http_post("/detokenize", text.dump())).body["prompt"], "ROMEO:");
 }
 
+TEST_F(ServeTest, MetricsCountWhatWasServed) {
+  start({"--ranks", "3"});
+  complete(with(kGreedy, {{"prompt", {"ROMEO:", "ROMEO:"}}, {"n", 2}}));
+  ask(http_get("/nothing/" + std::string(1000, 'x')));
+  const std::string own = "{model_name=\"demo\"";
+  const auto expect = [&](const std::string& series, const std::string& wanted) {
+    EXPECT_EQ(metric(series, wanted), wanted) << series;
+  };
+  expect("colibri:generation_tokens_total" + own + "}", "96");
+  expect("colibri:prompt_tokens_total" + own + "}", "20");
+  expect("colibri:request_success_total" + own + ",finished_reason=\"length\"}", "4");
+  expect("colibri:time_to_first_token_seconds_count" + own + "}", "4");
+  expect("colibri:num_requests_running" + own + "}", "0");
+  expect("colibri:ep_rank_tokens_total" + own + ",rank=\"0\"}", "0");
+  expect("http_requests_total{handler=\"/v1/completions\",method=\"POST\",status=\"200\"}", "1");
+  expect("http_requests_total{handler=\"none\",method=\"GET\",status=\"404\"}", "1");
+  EXPECT_EQ(metric("colibri:expert_tokens_total" + own + ",layer=\"0\",expert=\"0\"}", ""), "");
+}
+
+TEST_F(ServeTest, StateTellsOfRanksAndExperts) {
+  start({"--ranks", "3"});
+  complete(kGreedy);
+  json state;
+  wait_until([&] { return (state = ask(http_get("/state?experts=1")).body)["steps"] == 24; }, 5);
+  EXPECT_EQ(state["steps"], 24);
+  EXPECT_EQ(state["running"], 0);
+  EXPECT_EQ(state["inter_token_latency"]["count"], 23);
+  ASSERT_EQ(state["ranks"].size(), 3u);
+  uint64_t on_ranks = 0, chosen = 0;
+  for (const json& rank : state["ranks"]) {
+    EXPECT_EQ(rank["state"], "alive");
+    EXPECT_GT(rank["resident_bytes"], 0);
+    on_ranks += rank["tokens"].get<uint64_t>();
+  }
+  for (const json& layer : state["experts"]) {
+    for (const json& expert : layer) chosen += expert.get<uint64_t>();
+  }
+  EXPECT_EQ(on_ranks, (5u + 23) * 4 * 4);  // tokens that ran, each four of sixteen in four layers
+  EXPECT_EQ(on_ranks, chosen);
+  EXPECT_FALSE(ask(http_get("/state")).body.contains("experts"));
+}
+
+TEST_F(ServeTest, ProfileIsATraceOfEachRankForSoManySteps) {
+  const TempDir dir;
+  start({"--ranks", "3", "--profile-dir", dir.path().string()});
+  const json asked = {{"output_dir", "first/one"}, {"num_steps", 5}};
+  const auto post = [&](const std::string& path, const std::string& body) {
+    return ask(http_post(path, body));
+  };
+  EXPECT_EQ(post("/start_profile", asked.dump()).body, asked);
+  EXPECT_TRUE(post("/start_profile", "").status.starts_with("HTTP/1.1 409"));
+  complete(kGreedy);
+  EXPECT_TRUE(post("/stop_profile", "").status.starts_with("HTTP/1.1 409"));
+  for (const char* rank : {"0", "1", "2"}) {
+    std::ifstream file(dir / (std::string("first/one/trace.rank") + rank + ".json"));
+    const json events = json::parse(file)["traceEvents"];
+    const auto steps = std::count_if(events.begin(), events.end(), [](const json& event) {
+      return event["name"].get<std::string>().starts_with("step[");
+    });
+    EXPECT_EQ(steps, rank[0] == '0' ? 5 : 0);
+    EXPECT_GE(events.size(), 20u);
+  }
+  const json made = post("/start_profile", "{}").body;
+  const json stopped = post("/stop_profile", "").body;
+  EXPECT_EQ(stopped["output_dir"], made["output_dir"]);
+  EXPECT_EQ(stopped["files"].size(), 3u);
+  EXPECT_TRUE(
+      post("/start_profile", R"({"output_dir":"../up"})").status.starts_with("HTTP/1.1 400"));
+}
+
+TEST_F(ServeTest, ProfilesAreOffUnlessTheirPlaceIsGiven) {
+  start();
+  EXPECT_TRUE(ask(http_post("/start_profile", "")).status.starts_with("HTTP/1.1 404"));
+}
+
 TEST_F(ServeTest, WhatCannotBeIsNamed) {
   start();
   const auto expect = [&](const std::string& request, const std::string& status,
@@ -331,6 +423,7 @@ TEST_F(ServeTest, KeyIsWantedButForHealth) {
   start({"--api-key", "secret"});
   EXPECT_TRUE(ask(http_get("/health")).status.starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(ask(http_get("/v1/models")).status.starts_with("HTTP/1.1 401"));
+  EXPECT_TRUE(ask(http_get("/metrics")).status.starts_with("HTTP/1.1 401"));
   const std::string get = "GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer ";
   EXPECT_TRUE(ask(get + "secret\r\n\r\n").status.starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(ask(get + "secreT\r\n\r\n").status.starts_with("HTTP/1.1 401"));

@@ -197,5 +197,17 @@ TEST(ControlTest, MoreLoadedThanThereIsIsRefused) {
       "loaded_bytes is 3");
 }
 
+TEST(ControlTest, TraceWithoutAProperCommandIsRefused) {
+  const auto of = [](int32_t command, int64_t error_ns) {
+    return encode_control(
+        kFrom, kEpoch,
+        TraceBody{.command = static_cast<TraceCommand>(command), .error_ns = error_ns});
+  };
+  EXPECT_EQ(parse_control(of(3, 5), kFrom, kEpoch).as<TraceBody>().error_ns, 5);
+  expect_refused(of(0, 0), "command is 0");
+  expect_refused(of(4, 0), "command is 4");
+  expect_refused(of(2, -1), "error_ns is -1");
+}
+
 }  // namespace
 }  // namespace colibri

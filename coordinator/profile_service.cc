@@ -1,0 +1,105 @@
+#include "coordinator/profile_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/api_request.h"
+
+namespace colibri {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMaxSteps = 1000000;
+constexpr size_t kMaxParts = 8, kMaxPlace = 128;
+
+[[noreturn]] void refuse(const std::string& field, const std::string& what) {
+  throw ApiError(400, field, "'" + field + "' " + what);
+}
+
+bool is_safe(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+// A client must not choose any place on the server.
+void check_place(const std::string& place) {
+  constexpr char kWanted[] =
+      "is no place below the server's --profile-dir; want up to 8 words of letters, digits, '_', "
+      "'-' and '.', joined by '/', none beginning with '.'";
+  size_t num_parts = 0;
+  for (size_t begin = 0; begin <= place.size(); ++num_parts) {
+    const size_t end = std::min(place.find('/', begin), place.size());
+    const std::string part = place.substr(begin, end - begin);
+    const bool fits =
+        !part.empty() && part.front() != '.' && std::all_of(part.begin(), part.end(), is_safe);
+    if (!fits) refuse("output_dir", kWanted);
+    begin = end + 1;
+  }
+  if (num_parts > kMaxParts || place.size() > kMaxPlace) refuse("output_dir", kWanted);
+}
+
+// "profile-20261130-194418-1".
+std::string made_place() {
+  static std::atomic<int> number = 0;
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "profile-%Y%m%d-%H%M%S-", &parts);
+  return text + std::to_string(++number);
+}
+
+int64_t steps_of(const Json& value) {
+  const bool fits = value.is_number_integer() && value >= 1 && value <= kMaxSteps;
+  if (!fits) refuse("num_steps", "wants a whole number from 1 to " + std::to_string(kMaxSteps));
+  return value.get<int64_t>();
+}
+
+}  // namespace
+
+ProfileRequest parse_profile_request(std::string_view body) {
+  ProfileRequest request{.output_dir = made_place()};
+  if (body.empty()) return request;
+  const Json fields = Json::parse(body, nullptr, false);
+  if (!fields.is_object()) throw ApiError(400, "", "the body is no JSON object");
+  for (const auto& [name, value] : fields.items()) {
+    if (name == "output_dir") {
+      if (!value.is_string()) refuse(name, "wants a text");
+      request.output_dir = value.get<std::string>();
+      check_place(request.output_dir);
+    } else if (name == "num_steps") {
+      request.num_steps = steps_of(value);
+    } else {
+      refuse(name, "is not supported; want output_dir, num_steps");
+    }
+  }
+  return request;
+}
+
+void ProfileService::check_is_on() const {
+  if (tracer_ != nullptr && !directory_.empty()) return;
+  throw ApiError(404, "", "this server keeps no profiles; start it with --profile-dir DIR");
+}
+
+std::string ProfileService::start(const ProfileRequest& request) {
+  check_is_on();
+  if (is_active()) throw ApiError(409, "", "a profile is under way in '" + output_dir_ + "'");
+  tracer_->start(directory_ + "/" + request.output_dir);
+  output_dir_ = request.output_dir;
+  num_steps_left_ = request.num_steps;
+  Json body = {{"output_dir", output_dir_}};
+  if (request.num_steps > 0) body["num_steps"] = request.num_steps;
+  return body.dump();
+}
+
+std::string ProfileService::stop() {
+  check_is_on();
+  if (!is_active()) throw ApiError(409, "", "no profile is under way");
+  num_steps_left_ = 0;
+  return Json{{"output_dir", output_dir_}, {"files", tracer_->stop()}}.dump();
+}
+
+}  // namespace colibri
