@@ -3,11 +3,12 @@
 
     python tests/clients/openai_client.py --url http://127.0.0.1:8000 [--api-key KEY]
 
-Each check prints one line; the exit code is 1 when one failed. Features that the server refuses by name as not
-built yet are skipped and said so.
+Each check prints one line; the exit code is 1 when one failed. What cannot be checked on this server is skipped and
+said so.
 """
 
 import argparse
+import math
 import sys
 import threading
 import time
@@ -39,16 +40,6 @@ def raised(kind, call):
         expect(type(error) is kind, "came", type(error).__name__, error, "want", kind.__name__)
         return error
     raise AssertionError(f"no {kind.__name__}, but {result!r}")
-
-
-def unless_refused(call, field):
-    """What `call` gives; skips when the server says that `field` is not built or supported."""
-    try:
-        return call()
-    except openai.BadRequestError as error:
-        if error.param == field and ("not built" in error.message or "not supported" in error.message):
-            raise Skip(f"'{field}' is refused by name") from error
-        raise
 
 
 MESSAGES = [{"role": "user", "content": "Who is there?"}]
@@ -146,31 +137,84 @@ def several_prompts_and_token_ids(client, model):
 
 @check
 def chat_logprobs(client, model):
-    got = unless_refused(
-        lambda: client.chat.completions.create(
-            model=model, messages=MESSAGES, logprobs=True, top_logprobs=3, max_completion_tokens=4, temperature=0),
-        "logprobs")
+    ask = dict(model=model, messages=MESSAGES, logprobs=True, top_logprobs=3, max_completion_tokens=4, temperature=0)
+    got = client.chat.completions.create(**ask)
     tokens = got.choices[0].logprobs.content
     expect(len(tokens) == got.usage.completion_tokens or len(tokens) == got.usage.completion_tokens - 1, tokens)
     expect(all(token.logprob <= 0 and len(token.top_logprobs) == 3 for token in tokens), tokens)
+    expect(all(token.logprob == token.top_logprobs[0].logprob for token in tokens), "greedy picks the likeliest", tokens)
     expect(bytes(b for token in tokens for b in token.bytes).decode() == got.choices[0].message.content, tokens)
+    streamed = [token for event in client.chat.completions.create(stream=True, **ask) for choice in event.choices
+                for token in (choice.logprobs.content if choice.logprobs else [])]
+    expect(streamed == tokens, streamed, tokens)
 
 
 @check
 def completion_logprobs(client, model):
-    got = unless_refused(
-        lambda: client.completions.create(model=model, prompt="ROMEO:", logprobs=2, max_tokens=4, temperature=0), "logprobs")
+    got = client.completions.create(model=model, prompt="ROMEO:", logprobs=2, max_tokens=4, temperature=0)
     logprobs = got.choices[0].logprobs
     expect(len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset) == 4, logprobs)
     expect(all(value <= 0 for value in logprobs.token_logprobs), logprobs)
+    expect("".join(logprobs.tokens) == got.choices[0].text, logprobs)
+
+
+@check
+def echo_scores_the_prompt(client, model):
+    ask = dict(model=model, temperature=0, logprobs=0, extra_body={"ignore_eos": True})
+    made = client.completions.create(prompt="ROMEO:", max_tokens=8, **ask).choices[0]
+    got = client.completions.create(prompt="ROMEO:" + made.text, max_tokens=0, echo=True, **ask)
+    choice = got.choices[0]
+    expect(choice.text == "ROMEO:" + made.text and got.usage.completion_tokens == 0, got)
+    expect(choice.logprobs.token_logprobs[0] is None and choice.logprobs.text_offset[0] == 0, choice.logprobs)
+    if choice.logprobs.tokens[-8:] == made.logprobs.tokens:  # encoded as it was written
+        expect(choice.logprobs.token_logprobs[-8:] == made.logprobs.token_logprobs, choice.logprobs, made.logprobs)
+
+
+@check
+def several_completions_of_several_prompts(client, model):
+    ask = dict(model=model, prompt=["ROMEO:", "JULIET:"], n=3, max_tokens=8, temperature=1.2, seed=3)
+    got = client.completions.create(**ask)
+    expect([choice.index for choice in got.choices] == [0, 1, 2, 3, 4, 5], got)
+    texts = {}
+    for event in client.completions.create(stream=True, **ask):
+        for choice in event.choices:
+            texts[choice.index] = texts.get(choice.index, "") + choice.text
+    expect([texts[choice.index] for choice in got.choices] == [choice.text for choice in got.choices], texts)
 
 
 @check
 def penalties_and_bias(client, model):
-    ask = dict(model=model, prompt="ROMEO:", max_tokens=4, temperature=0)
-    unless_refused(lambda: client.completions.create(presence_penalty=1, **ask), "presence_penalty")
-    got = unless_refused(lambda: client.completions.create(logit_bias={"100": 100}, **ask), "logit_bias")
-    expect(got.usage.completion_tokens == 4, got)
+    ask = dict(model=model, prompt="ROMEO:", max_tokens=40, temperature=0)
+    plain = client.completions.create(**ask).choices[0].text
+    apart = client.completions.create(presence_penalty=2, frequency_penalty=2, **ask).choices[0].text
+    expect(apart != plain, apart)
+    ids = client.post("/../tokenize", cast_to=object, body={"prompt": "x", "add_special_tokens": False})["tokens"]
+    got = client.completions.create(logit_bias={str(ids[0]): 100}, **{**ask, "max_tokens": 4})
+    expect(got.choices[0].text == "xxxx", got)
+    error = raised(openai.BadRequestError, lambda: client.completions.create(logit_bias={"x": 1}, **ask))
+    expect(error.param == "logit_bias", error.param)
+
+
+@check
+def scores_are_probabilities_of_a_closed_set(client, model):
+    got = client.post("/score", cast_to=object, body={"model": model, "document": "ROMEO:", "candidates": [" O", " No", [0]]})
+    expect(got["object"] == "score" and [one["index"] for one in got["candidates"]] == [0, 1, 2], got)
+    expect(math.isclose(sum(one["probability"] for one in got["candidates"]), 1), got)
+    expect(got["best"] == 0 and got["usage"]["completion_tokens"] == 0, got)
+    completion = client.completions.create(model=model, prompt="ROMEO: O", max_tokens=0, echo=True, logprobs=0)
+    expect(got["candidates"][0]["logprob"] == completion.choices[0].logprobs.token_logprobs[-1], got, completion)
+
+
+@check
+def metrics_count_what_is_asked(client, model):
+    def served():
+        text = client.get("/../metrics", cast_to=str)
+        line = next(line for line in text.splitlines() if line.startswith("colibri:generation_tokens_total{"))
+        return float(line.split()[-1])
+
+    before = served()
+    client.completions.create(model=model, prompt="ROMEO:", max_tokens=8, extra_body={"ignore_eos": True})
+    expect(served() >= before + 8, before, served())
 
 
 @check
@@ -192,6 +236,17 @@ def other_fields_are_400_and_named(client, model):
 def other_models_are_404(client, model):
     error = raised(openai.NotFoundError, lambda: client.completions.create(model="no such", prompt="x"))
     expect(error.param == "model", error.param)
+
+
+@check
+def tools_are_refused_where_calls_would_be_read(client, model):
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    error = raised(openai.BadRequestError, lambda: client.chat.completions.create(
+        model=model, messages=MESSAGES, tools=[tool], tool_choice="required"))
+    expect(error.param == "tool_choice", error.param)
+    error = raised(openai.BadRequestError, lambda: client.chat.completions.create(
+        model=model, messages=MESSAGES, response_format={"type": "json_object"}))
+    expect(error.param == "response_format", error.param)
 
 
 @check
