@@ -47,6 +47,10 @@ void ExpertRanks::log(const std::string& line) const {
   if (parts_.log) parts_.log(line);
 }
 
+void ExpertRanks::tell_change() const {
+  if (events_.on_change) events_.on_change(state_.lost);
+}
+
 std::vector<int> ExpertRanks::workers() const {
   std::vector<int> ranks;
   for (int rank = 1; rank < state_.num_ranks; ++rank) {
@@ -67,6 +71,7 @@ bool ExpertRanks::note_lost(const std::vector<int>& ranks) {
     state_.lost.insert(std::upper_bound(state_.lost.begin(), state_.lost.end(), rank), rank);
     is_news = true;
   }
+  if (is_news) tell_change();
   return is_news;
 }
 
@@ -103,6 +108,8 @@ void ExpertRanks::recover(const Error& error) {
     state_.last_recovery_s = seconds;
     state_.all_recoveries_s += seconds;
   }
+  tell_change();
+  if (events_.on_recovery) events_.on_recovery(seconds);
   std::ostringstream line;
   line << "goes on without " << rank_list(state_.lost) << " after " << seconds << " s; "
        << describe(*parts_.placement);
@@ -327,6 +334,7 @@ void ExpertRanks::end_rebalance(std::optional<ErrorInfo> error) {
     const std::lock_guard lock(mutex_);
     ++state_.num_rebalances;
   }
+  if (!ended->result.error) tell_change();
   std::ostringstream line;
   if (ended->result.error) {
     line << "the placement stays: " << ended->result.error->message;

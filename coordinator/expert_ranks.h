@@ -51,6 +51,13 @@ struct ExpertRanksState {
   double last_recovery_s = 0, all_recoveries_s = 0;
 };
 
+// Called on the engine's thread; each may be empty.
+struct RankEvents {
+  std::function<void(const std::vector<int>& lost)> on_change =
+      {};                                                // of them, or of who holds what
+  std::function<void(double seconds)> on_recovery = {};  // from the notice until steps can run
+};
+
 // What became of a rebalance.
 struct RebalanceResult {
   std::optional<ErrorInfo> error;
@@ -83,6 +90,13 @@ class ExpertRanks {
   // and on_done is never called, while another goes on.
   using OnDone = std::function<void(const RebalanceResult&)>;
   bool rebalance(Placement next, OnDone on_done);
+
+  // One goes on, or waits for look(). Workers may answer it at any time then: nothing else may be
+  // asked of them over the control channel.
+  bool is_rebalancing() const { return rebalance_ != nullptr; }
+
+  // Instead of those of an earlier call.
+  void watch(RankEvents events) { events_ = std::move(events); }
 
   ExpertRanksState state() const;
   // Whether the placement is another than at first.
@@ -118,10 +132,12 @@ class ExpertRanks {
   void end_rebalance(std::optional<ErrorInfo> error);
   void wait(StatusRound& round, const std::string& what);
   void log(const std::string& line) const;
+  void tell_change() const;
   template <class Body>
   std::vector<std::byte> encoded(const Body& body) const;
 
   ExpertRanksParts parts_;
+  RankEvents events_;
   std::vector<int> full_;    // ranks that refused more for want of memory
   std::vector<int> silent_;  // that the last failed round waited for
   Refusal own_refusal_;      // of the change that is read

@@ -35,6 +35,8 @@ const Buckets kChoices = {1, 2, 5, 10, 20};
 const Buckets kStepTokens = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const Buckets kOfStep = {1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3,
                          5e-3, 1e-2,   2.5e-2, 5e-2, 0.1,    0.25, 0.5,  1};
+const Buckets kOfRecovery = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,  2.5,
+                             5,    10,    30,   60,  120,  300, 600};
 const Buckets kOfAnswer = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
 // 1, 2, 5, 10, ... up to `most`.
@@ -172,6 +174,9 @@ struct ServingMetrics::Families {
                 "Planning and sending rows to experts, all layers of a step.", kOfStep);
   Histogram& combine = histogram("colibri:ep_combine_seconds",
                                  "Weighing and adding results, all layers of a step.", kOfStep);
+  Histogram& recovery =
+      histogram("colibri:recovery_seconds",
+                "From the notice of a lost worker until steps could run again.", kOfRecovery);
   prometheus::Family<Counter>& http = counters("http_requests_total", "Answers over HTTP.", {});
   prometheus::Family<Histogram>& http_seconds =
       prometheus::BuildHistogram()
@@ -291,6 +296,8 @@ void ServingMetrics::set_ranks(std::vector<RankFacts> ranks, const Placement& pl
   ranks_ = std::move(ranks);
 }
 
+void ServingMetrics::recovered(double seconds) { families_->recovery.Observe(seconds); }
+
 ServingState ServingMetrics::state(int num_queued) const {
   const auto now = MetricsClock::now();
   ServingState state;
@@ -304,6 +311,12 @@ ServingState ServingMetrics::state(int num_queued) const {
   const std::lock_guard lock(mutex_);
   state.ranks = ranks_;
   return state;
+}
+
+double ServingMetrics::num_lost() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<double>(std::count_if(ranks_.begin(), ranks_.end(),
+                                           [](const RankFacts& one) { return one.is_lost; }));
 }
 
 std::string ServingMetrics::text(int num_queued) const {
@@ -329,6 +342,7 @@ std::string ServingMetrics::text(int num_queued) const {
           static_cast<double>(reading.totals.num_steps), true);
   own.add("colibri:last_step_age_seconds", "Time since a step ended, or since the start.",
           seconds(now - reading.last_step), false);
+  own.add("colibri:worker_losses_total", "Workers lost since the start.", num_lost(), true);
   own.add_ranks_and_layers();
   if (options_.shows_experts) own.add_experts();
   std::vector<Family> all = own.take();

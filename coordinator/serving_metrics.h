@@ -69,6 +69,8 @@ class ServingMetrics {
 
   // Who holds what, and who is lost; again whenever that changes.
   void set_ranks(std::vector<RankFacts> ranks, const Placement& placement);
+  // Steps can run again, so long after a loss was noticed. Any thread.
+  void recovered(double seconds);
 
   // In the text format of Prometheus. `num_queued`: answers that the engine does not know yet.
   std::string text(int num_queued) const;
@@ -80,6 +82,7 @@ class ServingMetrics {
   struct Families;  // Prometheus' own
 
   void count_step(const Engine& engine);
+  double num_lost() const;
   void log_if_due(MetricsClock::time_point now);
 
   MetricsOptions options_;

@@ -34,13 +34,16 @@ ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
           .max_context = context_limit(config.common, checkpoint.config())};
 }
 
-// After a rank was lost or experts moved this is told again (ServingMetrics::set_ranks).
-std::vector<RankFacts> ranks_of(const ModelSession& session) {
+void show_ranks(const ModelSession& session, const std::vector<int>& lost,
+                ServingMetrics& metrics) {
   std::vector<RankFacts> ranks;
   for (const RankMemory& memory : plan_memory(session.shape(), session.placement(), {})) {
     ranks.push_back({.resident_bytes = memory.expert_bytes + memory.weight_bytes});
   }
-  return ranks;
+  for (const int rank : lost) {
+    ranks.at(static_cast<size_t>(rank)) = {.is_lost = true, .resident_bytes = 0};
+  }
+  metrics.set_ranks(std::move(ranks), session.placement());
 }
 
 int answer(const RunConfig& config, ApiService& service, const Serving& serving,
@@ -89,7 +92,11 @@ int serve(const RunConfig& config, RankContext& context) {
                             .log = [&](const std::string& line) { context.log->info("{}", line); },
                             .tracer = &serving.tracer,
                             .profile_dir = config.serve.profile_dir});
-        service.metrics().set_ranks(ranks_of(session), session.placement());
+        ServingMetrics& metrics = service.metrics();
+        show_ranks(session, {}, metrics);
+        serving.ranks.watch(
+            {.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
+             .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
         return answer(config, service, serving, name);
       });
 }
