@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/api_fields.h"
 #include "coordinator/api_request.h"
 
 namespace colibri {
@@ -15,10 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kMaxSteps = 1000000;
 constexpr size_t kMaxParts = 8, kMaxPlace = 128;
 
-[[noreturn]] void refuse(const std::string& field, const std::string& what) {
-  throw ApiError(400, field, "'" + field + "' " + what);
-}
-
 bool is_safe(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '-' || c == '.';
@@ -27,7 +24,7 @@ bool is_safe(char c) {
 // A client must not choose any place on the server.
 void check_place(const std::string& place) {
   constexpr char kWanted[] =
-      "is no place below the server's --profile-dir; want up to 8 words of letters, digits, '_', "
+      "a place below the server's --profile-dir: up to 8 words of letters, digits, '_', "
       "'-' and '.', joined by '/', none beginning with '.'";
   size_t num_parts = 0;
   for (size_t begin = 0; begin <= place.size(); ++num_parts) {
@@ -35,10 +32,10 @@ void check_place(const std::string& place) {
     const std::string part = place.substr(begin, end - begin);
     const bool fits =
         !part.empty() && part.front() != '.' && std::all_of(part.begin(), part.end(), is_safe);
-    if (!fits) refuse("output_dir", kWanted);
+    if (!fits) wrong_field("output_dir", place, kWanted);
     begin = end + 1;
   }
-  if (num_parts > kMaxParts || place.size() > kMaxPlace) refuse("output_dir", kWanted);
+  if (num_parts > kMaxParts || place.size() > kMaxPlace) wrong_field("output_dir", place, kWanted);
 }
 
 // "profile-20261130-194418-1".
@@ -52,31 +49,24 @@ std::string made_place() {
   return text + std::to_string(++number);
 }
 
-int64_t steps_of(const Json& value) {
-  const bool fits = value.is_number_integer() && value >= 1 && value <= kMaxSteps;
-  if (!fits) refuse("num_steps", "wants a whole number from 1 to " + std::to_string(kMaxSteps));
-  return value.get<int64_t>();
-}
-
 }  // namespace
 
 ProfileRequest parse_profile_request(std::string_view body) {
   ProfileRequest request{.output_dir = made_place()};
   if (body.empty()) return request;
-  const Json fields = Json::parse(body, nullptr, false);
-  if (!fields.is_object()) throw ApiError(400, "", "the body is no JSON object");
-  for (const auto& [name, value] : fields.items()) {
-    if (name == "output_dir") {
-      if (!value.is_string()) refuse(name, "wants a text");
-      request.output_dir = value.get<std::string>();
-      check_place(request.output_dir);
-    } else if (name == "num_steps") {
-      request.num_steps = steps_of(value);
-    } else {
-      refuse(name, "is not supported; want output_dir, num_steps");
-    }
+  const Json object = parsed_body(body);
+  ApiFields fields(object);
+  if (fields.find("output_dir") != nullptr) {
+    request.output_dir = fields.text("output_dir");
+    check_place(request.output_dir);
   }
+  request.num_steps = fields.integer("num_steps", 1, kMaxSteps).value_or(0);
+  fields.refuse_others();
   return request;
+}
+
+void check_stop_request(std::string_view body) {
+  if (!body.empty()) ApiFields(parsed_body(body)).refuse_others();
 }
 
 void ProfileService::check_is_on() const {

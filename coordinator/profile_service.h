@@ -20,6 +20,8 @@ struct ProfileRequest {
 // that is not up to 8 words of letters, digits, '_', '-' and '.', joined by '/', none beginning
 // with '.'; steps outside [1, 1000000].
 ProfileRequest parse_profile_request(std::string_view body);
+// Of a stop: nothing, or {}. Errors: likewise.
+void check_stop_request(std::string_view body);
 
 // On the engine's thread, between steps.
 class ProfileService {

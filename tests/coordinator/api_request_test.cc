@@ -239,6 +239,11 @@ TEST(ProfileRequestTest, PlaceIsBelowTheServersDirectory) {
 
 TEST(ProfileRequestTest, OtherFieldsAndWrongStepsAreRefused) {
   EXPECT_EQ(parse_profile_request(R"({"num_steps":3})").num_steps, 3);
+  std::string many = "{\"k\":0";  // on the server's thread, so it must not be slow either
+  for (int i = 0; i < 5000; ++i) many += ",\"k" + std::to_string(i) + "\":0";
+  EXPECT_NO_THROW((check_stop_request(""), check_stop_request("{}")));
+  expect_refused(check_stop_request, R"({"num_steps":3})", "num_steps", "not supported");
+  expect_refused(parse_profile_request, many + "}", "", "more than 4096 keys");
   for (const char* bad : {R"({"num_steps":0})", R"({"num_steps":-1})", R"({"num_steps":1.5})",
                           R"({"num_steps":"1"})", R"({"num_steps":99999999999999999999})",
                           R"({"output_dir":1})", R"({"start_step":1})", "[]", "{", "1"}) {
