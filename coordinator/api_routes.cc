@@ -95,6 +95,21 @@ EndpointName endpoint_name(const HttpRequest& request) {
   return name;
 }
 
+int status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInput:
+    case ErrorKind::kUnsupported:
+      return 400;
+    case ErrorKind::kEnvironment:
+    case ErrorKind::kTimeout:
+    case ErrorKind::kRankLost:
+      return 503;
+    case ErrorKind::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
 void send_json(HttpReply& reply, std::string body) {
   reply.send(200, {{"Content-Type", "application/json"}}, std::move(body));
 }

@@ -42,6 +42,8 @@ struct EndpointName {
 };
 EndpointName endpoint_name(const HttpRequest& request);
 
+// Of an error that is no ApiError: whose fault it is.
+int status_of(ErrorKind kind);
 void send_json(HttpReply& reply, std::string body);
 void send_error(HttpReply& reply, int status, const std::string& param, const std::string& message);
 

@@ -14,6 +14,7 @@ namespace colibri {
 namespace {
 
 constexpr size_t kMaxPreparingBytes = size_t{64} << 20;  // of bodies that are not read yet
+constexpr char kIsRebalancing[] = "a rebalance is under way; try again later";
 
 }  // namespace
 
@@ -134,8 +135,7 @@ void ApiService::answer_errors(HttpReply& reply, Work&& work) {
   } catch (const ApiError& error) {
     send_error(reply, error.status(), error.param(), error.what());
   } catch (const Error& error) {
-    const bool is_ours = error.kind() == ErrorKind::kInternal;
-    send_error(reply, is_ours ? 500 : 400, "", error.what());
+    send_error(reply, status_of(error.kind()), "", error.what());
   } catch (const std::exception& error) {
     send_error(reply, 500, "", error.what());
   }
@@ -170,10 +170,12 @@ void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& re
     case ApiRoute::kStartProfile:
       profiles_.check_is_on();
       return between_steps(reply, [this, asked = parse_profile_request(request.body)] {
+        if (ranks_->is_rebalancing()) throw ApiError(409, "", kIsRebalancing);
         return profiles_.start(asked);
       });
     case ApiRoute::kStopProfile:
       profiles_.check_is_on();
+      check_stop_request(request.body);
       return between_steps(reply, [this] { return profiles_.stop(); });
     case ApiRoute::kTokenize:
     case ApiRoute::kDetokenize:
@@ -297,7 +299,7 @@ void ApiService::queue(std::shared_ptr<Job> job) {
 void ApiService::between_steps(std::shared_ptr<HttpReply> reply,
                                std::function<std::string()> work) {
   const std::lock_guard lock(mutex_);
-  if (!is_open_) throw ApiError(503, "", "no step can run: loading, or ending");
+  if (!is_open_) throw ApiError(503, "", why_closed_);
   tasks_.push_back({std::move(reply), std::move(work)});
   came_.notify_one();
 }
@@ -314,7 +316,7 @@ int ApiService::num_queued() {
 std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wait) {
   std::unique_lock lock(mutex_);
   // Not for long: `is_over` is asked in between.
-  const auto has_come = [this] { return !waiting_.empty() || !tasks_.empty(); };
+  const auto has_come = [this] { return !waiting_.empty() || !tasks_.empty() || asked_rebalance_; };
   if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50), has_come);
   return std::exchange(waiting_, {});
 }
@@ -322,7 +324,7 @@ std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wai
 // Requests that were taken and are not yet live. Once it is false after is_open_ was, it stays so.
 bool ApiService::has_more() {
   const std::lock_guard lock(mutex_);
-  return !waiting_.empty() || num_preparing_ > 0;
+  return !waiting_.empty() || !tasks_.empty() || num_preparing_ > 0 || ranks_->is_rebalancing();
 }
 
 void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over) {
@@ -340,7 +342,7 @@ void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<boo
       works = step(engine);
       count_step(engine, works);
       std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
-      if (!works && !is_open_ && jobs.empty() && !has_more()) return end_rebalances();
+      if (!works && !is_open_ && jobs.empty() && !has_more()) break;
     } catch (const Error& error) {
       return go_down(engine, error, is_over);
     } catch (const std::exception& error) {
@@ -349,6 +351,7 @@ void ApiService::run(Engine& engine, ExpertRanks& ranks, const std::function<boo
       throw;
     }
   }
+  end_rebalances();
   end_profile([this] { profiles_.stop(); });
 }
 
@@ -359,13 +362,7 @@ void ApiService::run_tasks() {
     tasks.swap(tasks_);
   }
   for (const Task& task : tasks) {
-    try {
-      send_json(*task.reply, task.work());
-    } catch (const ApiError& error) {
-      send_error(*task.reply, error.status(), error.param(), error.what());
-    } catch (const Error& error) {
-      send_error(*task.reply, 500, "", error.what());
-    }
+    answer_errors(*task.reply, [&] { send_json(*task.reply, task.work()); });
   }
 }
 
@@ -536,10 +533,11 @@ std::string ApiService::why_closed() {
 }
 
 void ApiService::rebalance(const std::string& placement, const std::shared_ptr<HttpReply>& reply) {
-  const std::lock_guard lock(mutex_);
-  if (!is_open_) throw ApiError(503, "", why_closed_);
+  if (!is_open_) throw ApiError(503, "", why_closed());
   Placement next = ranks_->parse(placement);
-  if (asked_rebalance_) throw ApiError(409, "", "a rebalance is under way; try again later");
+  const std::lock_guard lock(mutex_);
+  if (has_ended_) throw ApiError(503, "", why_closed_);
+  if (asked_rebalance_) throw ApiError(409, "", kIsRebalancing);
   asked_rebalance_.emplace(Rebalance{std::move(next), reply});
 }
 
@@ -547,14 +545,17 @@ void ApiService::begin_rebalance() {
   const std::lock_guard lock(mutex_);
   if (!asked_rebalance_) return;
   const auto reply = asked_rebalance_->reply;
+  if (profiles_.is_active()) {  // both ask the workers, who answer each when it is ready
+    asked_rebalance_.reset();
+    return send_error(*reply, 409, "", "a profile is under way; stop it first");
+  }
   const bool begins =
       ranks_->rebalance(std::move(asked_rebalance_->next), [reply](const RebalanceResult& result) {
         if (!result.error) return send_json(*reply, rebalance_body(result));
-        send_error(*reply, result.error->kind == ErrorKind::kRankLost ? 503 : 500, "",
-                   result.error->message);
+        send_error(*reply, status_of(result.error->kind), "", result.error->message);
       });
   asked_rebalance_.reset();
-  if (!begins) send_error(*reply, 409, "", "a rebalance is under way; try again later");
+  if (!begins) send_error(*reply, 409, "", kIsRebalancing);
 }
 
 // Of a server that ends.

@@ -387,6 +387,10 @@ TEST_F(ServeTest, ProfileIsATraceOfEachRankForSoManySteps) {
   EXPECT_EQ(stopped["files"].size(), 3u);
   EXPECT_TRUE(
       post("/start_profile", R"({"output_dir":"../up"})").status.starts_with("HTTP/1.1 400"));
+  post("/start_profile", R"({"output_dir":"last"})");
+  run_->signal(SIGTERM);
+  EXPECT_EQ(run_->wait(60).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir / "last/trace.rank2.json"));
 }
 
 TEST_F(ServeTest, ProfilesAreOffUnlessTheirPlaceIsGiven) {
@@ -445,7 +449,7 @@ TEST_F(ServeTest, TermLetsRequestsEndAndLeavesWithZero) {
                         with(kGreedy, {{"max_tokens", 200}, {"ignore_eos", true}}).dump()));
   HttpClient other(port_);
   other.send(http_get("/health"));
-  other.read_until("\"ok\"}");
+  other.read_until("\"status\":\"ok\"");
   run_->signal(SIGTERM);
   EXPECT_TRUE(client.read_until("\"usage\"").ends_with("\"usage\""));
   const CommandResult result = run_->wait(60);

@@ -42,6 +42,7 @@ class SurviveTest : public testing::Test {
   struct Answer {
     int status = 0;
     nlohmann::json body;
+    std::string text = {};  // the same as it came
   };
   Answer ask(const std::string& request) const {
     HttpClient client(port_);
@@ -50,8 +51,8 @@ class SurviveTest : public testing::Test {
     const size_t length = head.find("Content-Length: ");
     if (length == head.npos) return {};
     const auto count = static_cast<size_t>(std::stoul(head.substr(length + 16)));
-    return {std::stoi(head.substr(9, 3)),
-            nlohmann::json::parse(client.read_bytes(count), nullptr, false)};
+    const std::string body = client.read_bytes(count);
+    return {std::stoi(head.substr(9, 3)), nlohmann::json::parse(body, nullptr, false), body};
   }
   Answer health() const { return ask(http_get("/health")); }
 
@@ -82,8 +83,13 @@ class SurviveTest : public testing::Test {
     ASSERT_GT(pid, 0) << "rank " << rank;
     ::kill(pid, number);
   }
+  // While a request of its own keeps steps running, whatever others there are.
   void signal_within_steps(int rank, int number) const {
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    HttpClient client(port_);
+    client.send(http_post(
+        "/v1/completions",
+        R"({"prompt": "JULIET:", "max_tokens": 450, "ignore_eos": true, "stream": true})"));
+    for (int i = 0; i < 20; ++i) client.read_until("\n\n");
     signal(rank, number);
   }
 

@@ -31,10 +31,22 @@ TEST_F(SurviveTest, StoppedWorkerIsTreatedAsLost) {
   expect_clean_end(0);
 }
 
-TEST_F(SurviveTest, WorkerThatDiesWhileNothingRunsIsNoticed) {
+TEST_F(SurviveTest, WorkerThatDiesWhileNothingRunsIsNoticedAndCounted) {
   start(3);
+  const std::string before = ask(http_get("/metrics")).text;
+  EXPECT_NE(before.find("\ncolibri:worker_losses_total{model_name=\"model\"} 0\n"), before.npos);
   signal(2, SIGKILL);
-  EXPECT_TRUE(wait_until([&] { return health().body["degraded"] == true; }, 10));
+  const std::string recovered = "\ncolibri:recovery_seconds_count{model_name=\"model\"} 1\n";
+  std::string metrics;
+  EXPECT_TRUE(wait_until(
+      [&] { return (metrics = ask(http_get("/metrics")).text).find(recovered) != metrics.npos; },
+      10));
+  EXPECT_NE(metrics.find("\ncolibri:worker_losses_total{model_name=\"model\"} 1\n"), metrics.npos);
+  EXPECT_EQ(health().body["degraded"], true);
+  const json ranks = ask(http_get("/state")).body["ranks"];
+  EXPECT_EQ(ranks[1]["state"], "alive");
+  EXPECT_EQ(ranks[2]["state"], "lost");
+  EXPECT_EQ(ranks[2]["resident_bytes"], 0);
   expect_clean_end(0);
 }
 
@@ -49,6 +61,40 @@ TEST_F(SurviveTest, RebalanceMovesExpertsUnderRequestsAndNoByte) {
   EXPECT_EQ(ask(http_get("/placement")).body, moved);
   EXPECT_EQ(texts(300), want);
   expect_clean_end(0);
+}
+
+// Both ask the workers over one channel, and each worker answers when it is ready.
+TEST_F(SurviveTest, ProfileAndRebalanceKeepOutOfEachOthersWay) {
+  start(3, 5, {"--profile-dir", dir_.path().string()});
+  EXPECT_EQ(ask(http_post("/start_profile", "")).status, 200);
+  EXPECT_EQ(ask(http_post("/rebalance", moved_placement().dump())).status, 409);
+  EXPECT_EQ(ask(http_post("/stop_profile", "")).status, 200);
+  for (int i = 0; i < 10; ++i) {
+    const std::string moved = moved_placement().dump();
+    int status = 0;
+    std::thread other([&] { status = ask(http_post("/rebalance", moved)).status; });
+    const Answer started = ask(http_post("/start_profile", ""));
+    other.join();
+    EXPECT_TRUE(started.status == 200 || started.status == 409) << started.text;
+    EXPECT_TRUE(status == 200 || status == 409) << status;
+    ask(http_post("/stop_profile", ""));
+  }
+  expect_clean_end(0);
+}
+
+TEST_F(SurviveTest, RebalanceUnderWayAtTheEndIsAnswered) {
+  start(3);
+  const std::string moved = moved_placement().dump();
+  Answer answer;
+  texts(100, [&] {
+    HttpClient client(port_);
+    client.send(http_post("/rebalance", moved));
+    run_->signal(SIGTERM);
+    answer.text = client.read_until("\r\n\r\n");
+  });
+  EXPECT_TRUE(answer.text.starts_with("HTTP/1.1 200") || answer.text.starts_with("HTTP/1.1 503"))
+      << answer.text;
+  EXPECT_EQ(run_->wait(60).exit_code, 0);
 }
 
 TEST_F(SurviveTest, PlacementOfAnotherShapeIsRefusedByName) {
