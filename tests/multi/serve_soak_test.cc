@@ -195,7 +195,7 @@ TEST(ServeSoakTest, ThousandsOfRequestsLeaveNothingBehind) {
   EXPECT_LT(static_cast<double>(at_end), 1.01 * static_cast<double>(settled));
   HttpClient client(served.port());
   client.send(http_get("/health"));
-  EXPECT_TRUE(client.read_until("}").ends_with("\"ok\"}"));
+  EXPECT_NE(client.read_until("}").find("\"status\":\"ok\""), std::string::npos);
   served.process().signal(SIGTERM);
   EXPECT_EQ(served.process().wait(1800).exit_code, 0);
 }
