@@ -41,13 +41,20 @@ struct ApiOptions {
   int max_waiting = 256;                                  // requests taken and not yet begun
   bool shows_experts = false;                             // as MetricsOptions
   std::function<void(const std::string& line)> log = {};  // likewise
-  RankTracer* tracer = nullptr;                           // for profiles; outlives the service
-  std::string profile_dir = {};  // below which they are written; "": there are none
+  std::string profile_dir = {};  // below which profiles are written; "": there are none
+};
+
+// What requests run on.
+struct ApiEngine {
+  Engine& engine;
+  ExpertRanks& ranks;
+  RankTracer& tracer;
 };
 
 class ApiService {
  public:
-  // What the model points to outlives it. Errors: those of the model's chat template.
+  // Until run() requests are refused with 503, for the model is being loaded. What the model points
+  // to outlives it. Errors: those of the model's chat template.
   ApiService(ApiModel model, ApiOptions options);
   ~ApiService();
 
@@ -55,12 +62,12 @@ class ApiService {
   // many requests that are not begun, or too many bytes that are not read, are refused with 429.
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
-  // On the engine's thread: runs requests until `is_over` says so and all that were taken are
+  // On the engine's thread, once: runs requests until `is_over` says so and all that were taken are
   // answered. After the loss of a rank requests go on once `ranks` has recovered, with the same
   // tokens. Where it cannot, every request is answered with 503 and the reason, those that are
   // still to come too, until `is_over`; then the error is thrown. Other errors of the engine end
   // every request with 503 and are thrown on.
-  void run(Engine& engine, ExpertRanks& ranks, const std::function<bool()>& is_over);
+  void run(const ApiEngine& parts, const std::function<bool()>& is_over);
 
   ServingMetrics& metrics() { return metrics_; }
 
@@ -96,6 +103,7 @@ class ApiService {
   void begin(Engine& engine, const std::shared_ptr<Job>& job);
   Request request_of(const std::shared_ptr<Job>& job, size_t choice_idx);
   void cancel_gone(Engine& engine);
+  void close(const std::string& why);
   void end_all(int status, const std::string& message);
   bool step(Engine& engine);
   void go_down(Engine& engine, const Error& error, const std::function<bool()>& is_over);
@@ -118,7 +126,7 @@ class ApiService {
   size_t num_preparing_ = 0;                   // taken and not yet among those
   bool has_ended_ = false;                     // nothing will be begun any more
   std::optional<Rebalance> asked_rebalance_;
-  std::string why_closed_ = "no step can run: loading, or ending";
+  std::string why_closed_ = "no step can run: the model is being loaded";
   std::vector<Task> tasks_;
   std::list<std::shared_ptr<Job>> live_;  // of the engine's thread
   TaskThread preparing_;                  // ends before what it uses

@@ -53,8 +53,8 @@ struct ExpertRanksState {
 
 // Called on the engine's thread; each may be empty.
 struct RankEvents {
-  std::function<void(const std::vector<int>& lost)> on_change =
-      {};                                                // of them, or of who holds what
+  // Who is lost, or who holds what, is not what it was.
+  std::function<void(const std::vector<int>& lost)> on_change = {};
   std::function<void(double seconds)> on_recovery = {};  // from the notice until steps can run
 };
 

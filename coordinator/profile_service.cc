@@ -70,7 +70,7 @@ void check_stop_request(std::string_view body) {
 }
 
 void ProfileService::check_is_on() const {
-  if (tracer_ != nullptr && !directory_.empty()) return;
+  if (!directory_.empty()) return;
   throw ApiError(404, "", "this server keeps no profiles; start it with --profile-dir DIR");
 }
 

@@ -26,9 +26,10 @@ void check_stop_request(std::string_view body);
 // On the engine's thread, between steps.
 class ProfileService {
  public:
-  // `directory` "": profiles are refused. `tracer` outlives it; null: likewise.
-  ProfileService(RankTracer* tracer, std::string directory)
-      : tracer_(tracer), directory_(std::move(directory)) {}
+  // `directory` "": profiles are refused.
+  explicit ProfileService(std::string directory) : directory_(std::move(directory)) {}
+  // Call before start() and stop(). `tracer` outlives it.
+  void set_tracer(RankTracer& tracer) { tracer_ = &tracer; }
 
   // Safe on any thread. Errors: ApiError with 404.
   void check_is_on() const;
@@ -44,7 +45,7 @@ class ProfileService {
   bool is_active() const { return tracer_ != nullptr && tracer_->is_active(); }
 
  private:
-  RankTracer* tracer_;
+  RankTracer* tracer_ = nullptr;
   std::string directory_, output_dir_;
   int64_t num_steps_left_ = 0;
 };

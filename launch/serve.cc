@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <optional>
 
 #include "coordinator/api_service.h"
 #include "coordinator/http_server.h"
@@ -34,71 +36,76 @@ ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
           .max_context = context_limit(config.common, checkpoint.config())};
 }
 
-void show_ranks(const ModelSession& session, const std::vector<int>& lost,
-                ServingMetrics& metrics) {
+// After a rank was lost or experts moved this is told again (ServingMetrics::set_ranks).
+std::vector<RankFacts> ranks_of(const ModelSession& session) {
   std::vector<RankFacts> ranks;
   for (const RankMemory& memory : plan_memory(session.shape(), session.placement(), {})) {
     ranks.push_back({.resident_bytes = memory.expert_bytes + memory.weight_bytes});
   }
-  for (const int rank : lost) {
-    ranks.at(static_cast<size_t>(rank)) = {.is_lost = true, .resident_bytes = 0};
-  }
-  metrics.set_ranks(std::move(ranks), session.placement());
+  return ranks;
 }
 
-int answer(const RunConfig& config, ApiService& service, const Serving& serving,
-           const std::string& name) {
-  HttpOptions options;
-  options.address = config.serve.host;
-  options.port = static_cast<uint16_t>(config.serve.port);
-  options.error_body = [&](int status, const std::string& reason) {
-    service.metrics().answered({"none", "none", status, 0});
-    return api_error_body(status, "", reason);
-  };
-  const auto server = make_http_server(options, [&](HttpRequest request, auto reply) {
-    service.handle(std::move(request), std::move(reply));
-  });
-  std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name.c_str(),
-               config.serve.host.c_str(), server->port());
-  service.run(serving.engine, serving.ranks, drain_requested);
-  server->stop(kDrainTimeoutMs);
-  return 0;
-}
+// Listens from the moment it is made, so that whoever asks while the model is loaded is told so.
+class Server {
+ public:
+  Server(const RunConfig& config, ApiModel model, const RankContext& context)
+      : name_(model.name),
+        host_(config.serve.host),
+        service_(std::move(model),
+                 {.api_key = config.serve.api_key,
+                  .max_waiting = config.serve.max_waiting,
+                  .shows_experts = config.serve.metrics_experts,
+                  .log = [&context](const std::string& line) { context.log->info("{}", line); },
+                  .profile_dir = config.serve.profile_dir}) {
+    HttpOptions options;
+    options.address = host_;
+    options.port = static_cast<uint16_t>(config.serve.port);
+    options.error_body = [this](int status, const std::string& reason) {
+      service_.metrics().answered({"none", "none", status, 0});
+      return api_error_body(status, "", reason);
+    };
+    http_ = make_http_server(options, [this](HttpRequest request, auto reply) {
+      service_.handle(std::move(request), std::move(reply));
+    });
+  }
+
+  int run(const ModelSession& session, const Serving& serving) {
+    service_.metrics().set_ranks(ranks_of(session), session.placement());
+    std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
+                 http_->port());
+    service_.run({serving.engine, serving.ranks, serving.tracer}, drain_requested);
+    http_->stop(kDrainTimeoutMs);
+    return 0;
+  }
+
+ private:
+  std::string name_, host_;
+  ApiService service_;
+  std::unique_ptr<HttpServer> http_;
+};
 
 }  // namespace
 
 int serve(const RunConfig& config, RankContext& context) {
   PromptSet defaults;
-  ApiModel model;
+  std::optional<Server> server;  // of rank 0
   const auto prepare = [&](const Checkpoint& checkpoint) {
     defaults = read_answer_defaults({}, checkpoint);
     defaults.tokenizer = load_tokenizer(checkpoint);
-    model = api_model_of(config, checkpoint, defaults);
+    ApiModel model = api_model_of(config, checkpoint, defaults);
     for (const std::string& warning : defaults.warnings) context.log->warn("{}", warning);
-    return SessionNeeds{
+    const SessionNeeds needs{
         .max_context = model.max_context,
         .num_sequences = config.common.max_batch > 0 ? config.common.max_batch : kDefaultMaxBatch,
         .max_scored_tokens = max_scored_rows(model.vocab_size, config.common.chunk),
         .shares_prefixes = true,
         .survives_one = config.serve.survive > 0};
+    server.emplace(config, std::move(model), context);
+    return needs;
   };
   return run_session(
-      config.common, context, prepare, {}, [&](ModelSession& session, Serving& serving) {
-        const std::string name = model.name;
-        ApiService service(std::move(model),
-                           {.api_key = config.serve.api_key,
-                            .max_waiting = config.serve.max_waiting,
-                            .shows_experts = config.serve.metrics_experts,
-                            .log = [&](const std::string& line) { context.log->info("{}", line); },
-                            .tracer = &serving.tracer,
-                            .profile_dir = config.serve.profile_dir});
-        ServingMetrics& metrics = service.metrics();
-        show_ranks(session, {}, metrics);
-        serving.ranks.watch(
-            {.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
-             .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
-        return answer(config, service, serving, name);
-      });
+      config.common, context, prepare, {},
+      [&](ModelSession& session, Serving& serving) { return server->run(session, serving); });
 }
 
 }  // namespace colibri

@@ -83,8 +83,37 @@ class ApiServiceTest : public testing::Test {
     return made;
   }
 
+  // On a thread of its own, until `is_over`; what run() throws is kept.
+  void run_on(ForwardRig& rig) {
+    runs_ = std::thread([this, &rig] {
+      Engine engine(rig.forward, rig.cache, 10, {.limits = {}, .max_context = 100});
+      const ModelShape shape = rig.rig.shape();
+      ExpertRanks ranks({.shape = &shape, .placement = &rig.placement, .path = rig.path.get()});
+      TraceLog log(0);
+      RankTracer tracer(nullptr, log, rig.forward);
+      try {
+        service_.run({engine, ranks, tracer}, [this] { return is_over_.load(); });
+      } catch (const Error& error) {
+        thrown_ = error.what();
+      }
+    });
+    while (ask("/health", "")->status != 200) std::this_thread::yield();
+  }
+
+  const std::string asked_ = R"({"prompt":[1,2],"max_tokens":2,"temperature":0})";
   Tokenizer tokenizer_;
   ApiService service_;
+  std::atomic<bool> is_over_ = false;
+  std::thread runs_;
+  std::string thrown_;
+};
+
+// A step that cannot be made good: nobody is there to take the lost rank's place.
+class RankIsLost : public RouteObserver {
+ public:
+  void on_routes(int, const Batch&, std::span<const int32_t>, std::span<const float>) override {
+    fail(ErrorKind::kRankLost, "rank 3 is lost");
+  }
 };
 
 TEST_F(ApiServiceTest, OneThatIsLongToPrepareHoldsUpNobodyElseButTheQueue) {
@@ -101,22 +130,34 @@ TEST_F(ApiServiceTest, OneThatIsLongToPrepareHoldsUpNobodyElseButTheQueue) {
 
 TEST_F(ApiServiceTest, DrainAnswersWhatIsStillBeingPrepared) {
   ForwardRig rig(16);
-  Engine engine(rig.forward, rig.cache, 10, {.limits = {}, .max_context = 100});
-  const std::string asked = R"({"prompt":[1,2],"max_tokens":2,"temperature":0})";
-  EXPECT_EQ(ask("/v1/completions", asked)->status, 503);  // nothing runs yet
-  std::atomic<bool> is_over = false;
-  std::thread runs([&] { service_.run(engine, [&] { return is_over.load(); }); });
-  while (ask("/health", "")->status != 200) std::this_thread::yield();
+  EXPECT_NE(ask("/v1/completions", asked_)->body.find("being loaded"), std::string::npos);
+  run_on(rig);
   const auto first = ask("/tokenize", R"({"prompt":"ab"})", true);
-  const auto second = ask("/v1/completions", asked);
-  is_over = true;
+  const auto second = ask("/v1/completions", asked_);
+  is_over_ = true;
   while (ask("/health", "")->status != 503) std::this_thread::yield();
-  EXPECT_EQ(ask("/v1/completions", asked)->status, 503);
+  EXPECT_NE(ask("/v1/completions", asked_)->body.find("is ending"), std::string::npos);
   EXPECT_EQ(second->status, 0);
   first->may_send.set_value();
-  runs.join();
+  runs_.join();
   EXPECT_EQ(second->status, 200) << second->body;
   EXPECT_NE(second->body.find(R"("completion_tokens":2)"), std::string::npos);
+}
+
+TEST_F(ApiServiceTest, WhereALossCannotBeMadeGoodAllAreToldWhyUntilTheServerIsEnded) {
+  RankIsLost lost;
+  ForwardRig rig(16, &lost);
+  run_on(rig);
+  const auto first = ask("/v1/completions", asked_);
+  while (first->status == 0) std::this_thread::yield();
+  EXPECT_EQ(first->status, 503);
+  EXPECT_NE(first->body.find("rank 3 is lost"), std::string::npos) << first->body;
+  while (ask("/health", "")->status != 503) std::this_thread::yield();
+  EXPECT_NE(ask("/health", "")->body.find("rank 3 is lost"), std::string::npos);
+  EXPECT_EQ(ask("/v1/completions", asked_)->status, 503);
+  is_over_ = true;
+  runs_.join();
+  EXPECT_EQ(thrown_, "rank 3 is lost");
 }
 
 }  // namespace
