@@ -20,6 +20,7 @@
 #include "launch/session_setup.h"
 #include "launch/standard_out.h"
 #include "model/chat_template.h"
+#include "transport/transport.h"
 
 namespace colibri {
 namespace {
@@ -63,10 +64,12 @@ struct Speaker {
 
 class Chat {
  public:
-  Chat(const RunConfig& config, const Speaker& speaker, Engine& engine)
+  // `transport` may be null.
+  Chat(const RunConfig& config, const Speaker& speaker, Engine& engine, Transport* transport)
       : options_(config.generate),
         speaker_(speaker),
         engine_(engine),
+        transport_(transport),
         system_(config.chat.system),
         is_terminal_(isatty(STDIN_FILENO) == 1) {
     reset();
@@ -83,6 +86,7 @@ class Chat {
   const GenerateOptions& options_;
   const Speaker& speaker_;
   Engine& engine_;
+  Transport* transport_;
   std::string system_;
   bool is_terminal_;
   bool was_interrupted_ = false;  // the last answer, and nothing was typed since
@@ -105,6 +109,8 @@ int Chat::run() {
     const int before = num_interrupts();
     int seen = before;
     const auto line = lines.next([&] {
+      // So that workers on other machines hear that this rank is there.
+      if (transport_ != nullptr) transport_->progress();
       if (num_interrupts() > seen) {
         seen = num_interrupts();
         if (was_interrupted_ || seen > before + 1) return true;
@@ -200,7 +206,7 @@ int chat(const RunConfig& config, RankContext& context) {
   };
   return run_session(config.common, context, prepare, {}, [&](ModelSession&, Serving& serving) {
     count_interrupts();
-    return Chat(config, speaker, serving.engine).run();
+    return Chat(config, speaker, serving.engine, context.transport).run();
   });
 }
 

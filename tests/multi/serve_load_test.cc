@@ -157,6 +157,24 @@ TEST_P(TypedChatTest, InterruptEndsTheAnswerAndTwoLeave) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
+TEST(ChatRunTest, WorkerThatDiesBetweenTurnsEndsTheNextOneByName) {
+  const TempDir dir;
+  const std::string pipe = dir / "in", model = dir / "model";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_directory_symlink(kDemo, model);
+  Command run(
+      {"sh", "-c",
+       "exec " + kProgram + " chat --ranks 3 --max-tokens 8 --model " + model + " < " + pipe});
+  std::ofstream typed(pipe);
+  typed << "Go.\n" << std::flush;
+  ASSERT_TRUE(wait_until([&] { return run.out_so_far().ends_with("\n"); }, 60));
+  ::kill(process_of_rank(model, 2), SIGKILL);
+  typed << "Go on.\n" << std::flush;
+  const CommandResult result = run.wait(60);
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_NE(result.err.find("rank 2 is lost"), std::string::npos) << result.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(AloneAndOnRanks, TypedChatTest,
                          testing::Values(Words{}, Words{"--ranks", "2"}));
 
