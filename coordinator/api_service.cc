@@ -35,8 +35,7 @@ void ApiService::answer_errors(HttpReply& reply, Work&& work) {
   } catch (const ApiError& error) {
     send_error(reply, error.status(), error.param(), error.what());
   } catch (const Error& error) {
-    const bool is_ours = error.kind() == ErrorKind::kInternal;
-    send_error(reply, is_ours ? 500 : 400, "", error.what());
+    send_error(reply, status_of(error.kind()), "", error.what());
   } catch (const std::exception& error) {
     send_error(reply, 500, "", error.what());
   }
@@ -75,6 +74,7 @@ void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& re
       });
     case ApiRoute::kStopProfile:
       profiles_.check_is_on();
+      check_stop_request(request.body);
       return between_steps(reply, [this] { return profiles_.stop(); });
     case ApiRoute::kTokenize:
     case ApiRoute::kDetokenize:

@@ -21,7 +21,7 @@ std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wai
   std::unique_lock lock(mutex_);
   // Not for long: `is_over` is asked in between.
   const auto has_come = [this] {
-    return !waiting_.empty() || (!tasks_.empty() && !ranks_->is_rebalancing());
+    return !waiting_.empty() || asked_rebalance_ || (!tasks_.empty() && !ranks_->is_rebalancing());
   };
   if (may_wait) came_.wait_for(lock, std::chrono::milliseconds(50), has_come);
   return std::exchange(waiting_, {});
@@ -30,7 +30,7 @@ std::vector<std::shared_ptr<ApiService::Job>> ApiService::take_jobs(bool may_wai
 // Requests that were taken and are not yet live. Once it is false after is_open_ was, it stays so.
 bool ApiService::has_more() {
   const std::lock_guard lock(mutex_);
-  return !waiting_.empty() || num_preparing_ > 0;
+  return !waiting_.empty() || !tasks_.empty() || num_preparing_ > 0;
 }
 
 void ApiService::close(const std::string& why) {
@@ -84,7 +84,7 @@ void ApiService::run_tasks() {
     } catch (const ApiError& error) {
       send_error(*task.reply, error.status(), error.param(), error.what());
     } catch (const Error& error) {
-      send_error(*task.reply, 500, "", error.what());
+      send_error(*task.reply, status_of(error.kind()), "", error.what());
     }
   }
 }
@@ -242,8 +242,7 @@ void ApiService::begin_rebalance() {
   const bool begins =
       ranks_->rebalance(std::move(asked_rebalance_->next), [reply](const RebalanceResult& result) {
         if (!result.error) return send_json(*reply, rebalance_body(result));
-        send_error(*reply, result.error->kind == ErrorKind::kRankLost ? 503 : 500, "",
-                   result.error->message);
+        send_error(*reply, status_of(result.error->kind), "", result.error->message);
       });
   asked_rebalance_.reset();
   if (!begins) send_error(*reply, 409, "", "a rebalance is under way; try again later");

@@ -124,8 +124,9 @@ void RankTracer::start(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    fail(ErrorKind::kEnvironment, "cannot make the directory '", directory,
-         "' for a trace: ", error.message());
+    const bool is_file = error == std::errc::not_a_directory || error == std::errc::file_exists;
+    fail(is_file ? ErrorKind::kInput : ErrorKind::kEnvironment, "cannot make the directory '",
+         directory, "' for a trace: ", error.message());
   }
   directory_ = std::filesystem::absolute(directory).string();  // workers may stand elsewhere
   const auto origin = Clock::now();

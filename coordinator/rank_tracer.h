@@ -26,8 +26,9 @@ class RankTracer {
 
   bool is_active() const { return is_active_; }
   // Makes `directory`, measures how far the workers' clocks are from this rank's, and begins.
-  // Errors: kEnvironment for the directory; kInput when a trace is under way; those of a worker's
-  // answer; kTimeout and kRankLost as Transport::wait. After an error no trace is under way.
+  // Errors: kEnvironment for the directory, kInput where a file is in its way or a trace is under
+  // way; those of a worker's answer; kTimeout and kRankLost as Transport::wait. After an error no
+  // trace is under way.
   void start(const std::string& directory);
   // Ends it; returns once all files are written, with their names. Errors: as start; all ranks that
   // can write have then written.

@@ -36,13 +36,16 @@ ApiModel api_model_of(const RunConfig& config, const Checkpoint& checkpoint,
           .max_context = context_limit(config.common, checkpoint.config())};
 }
 
-// After a rank was lost or experts moved this is told again (ServingMetrics::set_ranks).
-std::vector<RankFacts> ranks_of(const ModelSession& session) {
+void show_ranks(const ModelSession& session, const std::vector<int>& lost,
+                ServingMetrics& metrics) {
   std::vector<RankFacts> ranks;
   for (const RankMemory& memory : plan_memory(session.shape(), session.placement(), {})) {
     ranks.push_back({.resident_bytes = memory.expert_bytes + memory.weight_bytes});
   }
-  return ranks;
+  for (const int rank : lost) {
+    ranks.at(static_cast<size_t>(rank)) = {.is_lost = true, .resident_bytes = 0};
+  }
+  metrics.set_ranks(std::move(ranks), session.placement());
 }
 
 // Listens from the moment it is made, so that whoever asks while the model is loaded is told so.
@@ -70,7 +73,10 @@ class Server {
   }
 
   int run(const ModelSession& session, const Serving& serving) {
-    service_.metrics().set_ranks(ranks_of(session), session.placement());
+    ServingMetrics& metrics = service_.metrics();
+    show_ranks(session, {}, metrics);
+    serving.ranks.watch({.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
+                         .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
     std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
                  http_->port());
     service_.run({serving.engine, serving.ranks, serving.tracer}, drain_requested);
