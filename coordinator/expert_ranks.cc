@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/rank_list.h"
+#include "base/units.h"
 #include "topology/placement_file.h"
 #include "topology/replan.h"
 
@@ -21,6 +22,9 @@ bool contains(const std::vector<int>& ranks, int rank) {
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+// Steps after which a link counts as one that works.
+constexpr int64_t kLooksOfAProvedLink = 8;
 
 std::string with_rank(int rank, const std::string& message) {
   return "rank " + std::to_string(rank) + ": " + message;
@@ -87,11 +91,20 @@ bool ExpertRanks::learn_from(const Error& error) {
   return note_lost(ranks);
 }
 
+// A link between devices may fail although nobody died: then all join a new one, unless the last
+// one was new as well.
+bool ExpertRanks::may_rejoin(const Error& error) {
+  const bool is_proved = num_looks_ >= kLooksOfAProvedLink;
+  num_looks_ = 0;
+  return parts_.join_link && error.kind() == ErrorKind::kRankLost && is_proved;
+}
+
 void ExpertRanks::recover(const Error& error) {
   const auto start = Clock::now();
-  if (!learn_from(error)) throw Error(error.kind(), error.what());
+  if (!learn_from(error) && !may_rejoin(error)) throw Error(error.kind(), error.what());
   log(error.what());
-  end_rebalance(ErrorInfo{ErrorKind::kRankLost, rank_list(state_.lost) + " lost meanwhile"});
+  end_rebalance(ErrorInfo{ErrorKind::kRankLost, std::string("a step failed: ") + error.what()});
+  read_bytes_ = 0;
   for (bool is_settled = false; !is_settled;) {
     try {
       settle();
@@ -111,7 +124,9 @@ void ExpertRanks::recover(const Error& error) {
   tell_change();
   if (events_.on_recovery) events_.on_recovery(seconds);
   std::ostringstream line;
-  line << "goes on without " << rank_list(state_.lost) << " after " << seconds << " s; "
+  line << "goes on ";
+  if (!state_.lost.empty()) line << "without " << rank_list(state_.lost) << " ";
+  line << "after " << seconds << " s, " << format_bytes(read_bytes_) << " read; "
        << describe(*parts_.placement);
   log(line.str());
 }
@@ -219,6 +234,9 @@ std::optional<StatusRound::Refusal> ExpertRanks::refusal_of(const StatusRound* r
 }
 
 std::optional<StatusRound::Refusal> ExpertRanks::read_all(const Placement& next) {
+  const auto new_slots = slots_to_load(*parts_.placement, next);
+  read_bytes_ +=
+      std::accumulate(new_slots.begin(), new_slots.end(), int64_t{0}) * parts_.shape->expert_bytes;
   const auto round = begin_reading(next, true);
   const Deadline deadline = Deadline::after_ms(parts_.read_timeout_ms);
   Backoff backoff(false);
@@ -279,6 +297,7 @@ bool ExpertRanks::rebalance(Placement next, OnDone on_done) {
 }
 
 void ExpertRanks::look() {
+  ++num_looks_;
   if (parts_.transport != nullptr) {
     parts_.transport->progress();
     std::vector<int> dead = parts_.transport->dead_ranks();

@@ -74,6 +74,7 @@ class ExpertRanks {
   // After Engine::step threw `error`. A rank that is dead, or that the step waited for in vain, is
   // killed for certain; the others hold its experts when this returns, and the step can run again.
   // Ranks lost meanwhile are treated the same. Takes as long as reading the experts takes.
+  // A link between devices that failed although nobody died is joined anew by all, once in a while.
   // Errors: `error` itself when no rank was lost; kEnvironment when the ranks that are left have no
   // room. Then no step can run any more.
   void recover(const Error& error);
@@ -119,6 +120,7 @@ class ExpertRanks {
   std::vector<int> workers() const;
   bool note_lost(const std::vector<int>& ranks);
   bool learn_from(const Error& error);
+  bool may_rejoin(const Error& error);
   void settle();
   void move_epoch();
   std::vector<int> members() const;
@@ -141,6 +143,8 @@ class ExpertRanks {
   std::vector<int> full_;    // ranks that refused more for want of memory
   std::vector<int> silent_;  // that the last failed round waited for
   Refusal own_refusal_;      // of the change that is read
+  int64_t num_looks_ = 0;    // since all joined a new link although nobody was lost
+  int64_t read_bytes_ = 0;   // in this recovery
   std::unique_ptr<Rebalance> rebalance_;
   mutable std::mutex mutex_;  // of what other threads read
   ExpertRanksState state_;

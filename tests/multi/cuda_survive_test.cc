@@ -8,10 +8,10 @@ namespace {
 
 class GpuSurviveTest : public SurviveTest {
  protected:
-  void start_on_gpus(int num_ranks) {
+  void start_on_gpus(int num_ranks, const Words& environment = {}) {
     num_requests_ = 3;
     start(num_ranks, 8, {"--device", "cuda", "--transport", "nccl", "--max-batch", "4"},
-          gpu_environment({}));
+          gpu_environment(environment));
   }
 };
 
@@ -30,6 +30,17 @@ TEST_F(GpuSurviveTest, StoppedWorkerIsTreatedAsLost) {
   const auto want = texts(6);
   EXPECT_EQ(texts(6, [&] { signal_within_steps(1, SIGSTOP); }), want);
   EXPECT_EQ(health().body["lost_ranks"], nlohmann::json{1});
+  expect_clean_end(0);
+}
+
+TEST_F(GpuSurviveTest, LinkThatFailsWithoutALossIsJoinedAnewByAll) {
+  start_on_gpus(2);
+  const auto want = texts(6);
+  expect_clean_end(0);
+  start_on_gpus(2, {"COLIBRI_SIM_NCCL_FAULT=rank=0,op=150,kind=error"});
+  EXPECT_EQ(texts(6), want);
+  EXPECT_EQ(health().body["degraded"], false);
+  EXPECT_NE(run_->err_so_far().find("goes on after"), std::string::npos) << run_->err_so_far();
   expect_clean_end(0);
 }
 

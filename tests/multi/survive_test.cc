@@ -131,7 +131,7 @@ TEST_F(SurviveTest, TwoHundredKillsAtRandomMoments) {
     }
     expect_clean_end(0);
     const std::string said = run_->err_so_far();
-    const std::regex stall("goes on without ranks? .* after ([0-9.e-]+) s");
+    const std::regex stall("goes on without ranks? .* after ([0-9.e-]+) s,");
     for (std::sregex_iterator at(said.begin(), said.end(), stall), end; at != end; ++at) {
       stalls.push_back(std::stod(at->str(1)));
     }
