@@ -1,6 +1,7 @@
 #include "launch/model_session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <random>
@@ -43,7 +44,9 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
   // When rank 0 is done all are, or have stalled; a worker waits until the slowest is done.
   const int64_t load_ms =
       start_ms + (context.is_root() ? 0 : load_allowance_ms(checkpoint_->summary().total_bytes));
+  const auto start = std::chrono::steady_clock::now();
   agreed(context, "loading the weights", load_ms, [&] { load(); });
+  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 ModelSession::~ModelSession() = default;

@@ -80,6 +80,10 @@ class ModelSession {
   ThreadPool& pool() { return *pool_; }
   // The form of the rows that experts take: i8 when they are q8 or q4.
   DType row_dtype() const;
+  // Of all ranks together, while the weights were loaded.
+  double read_bytes_per_s() const {
+    return static_cast<double>(checkpoint_->summary().total_bytes) / load_seconds_;
+  }
   // "q4 experts, bf16 attention"
   std::string weights_text() const;
 
@@ -162,6 +166,7 @@ class ModelSession {
   SessionBackend backend_;
   GpuMemory gpu_memory_;            // before anything is taken; only on a GPU
   std::optional<GpuNeed> need_;     // of this rank; only on a GPU
+  double load_seconds_ = 0;
   int64_t taken_weight_bytes_ = 0;  // of the coordinator's weights, on a GPU
   Experts experts_;
   std::vector<int64_t> capacity_slots_;      // [R]; empty: no limit is known

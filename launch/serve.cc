@@ -1,10 +1,12 @@
 #include "launch/serve.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "base/units.h"
 #include "coordinator/api_service.h"
 #include "coordinator/http_server.h"
 #include "coordinator/scorer.h"
@@ -52,7 +54,8 @@ void show_ranks(const ModelSession& session, const std::vector<int>& lost,
 class Server {
  public:
   Server(const RunConfig& config, ApiModel model, const RankContext& context)
-      : name_(model.name),
+      : context_(context),
+        name_(model.name),
         host_(config.serve.host),
         service_(std::move(model),
                  {.api_key = config.serve.api_key,
@@ -77,6 +80,7 @@ class Server {
     show_ranks(session, {}, metrics);
     serving.ranks.watch({.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
                          .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
+    log_reload(session);
     std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
                  http_->port());
     service_.run({serving.engine, serving.ranks, serving.tracer}, drain_requested);
@@ -85,6 +89,26 @@ class Server {
   }
 
  private:
+  // What a loss would cost, from what loading has shown.
+  void log_reload(const ModelSession& session) const {
+    const Placement& placement = session.placement();
+    if (placement.num_ranks() == 1) return;
+    int64_t most = 0;
+    for (int rank = 1; rank < placement.num_ranks(); ++rank) {
+      most = std::max(most, placement.num_slots(rank) * session.shape().expert_bytes);
+    }
+    constexpr int64_t kLargeShard = 50'000'000'000;
+    const double rate = session.read_bytes_per_s();
+    context_.log->info(
+        "weights were read at {}/s: after the loss of the largest shard the others would read its "
+        "{} "
+        "in {:.3f} s; one of {} would take {:.0f} s",
+        format_bytes(static_cast<int64_t>(rate)), format_bytes(most),
+        static_cast<double>(most) / rate, format_bytes(kLargeShard),
+        static_cast<double>(kLargeShard) / rate);
+  }
+
+  const RankContext& context_;
   std::string name_, host_;
   ApiService service_;
   std::unique_ptr<HttpServer> http_;
