@@ -1,6 +1,8 @@
 #include "coordinator/api_routes.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -13,8 +15,11 @@ struct Endpoint {
   const char* method;
   const char* path;
   ApiRoute route;
+  bool is_open = false;  // wants no key
 };
-constexpr Endpoint kEndpoints[] = {{"GET", "/health", ApiRoute::kHealth},
+constexpr Endpoint kEndpoints[] = {{"GET", "/", ApiRoute::kPage, true},
+                                   {"GET", "/favicon.ico", ApiRoute::kIcon, true},
+                                   {"GET", "/health", ApiRoute::kHealth, true},
                                    {"GET", "/version", ApiRoute::kVersion},
                                    {"GET", "/v1/models", ApiRoute::kModels},
                                    {"GET", "/metrics", ApiRoute::kMetrics},
@@ -48,6 +53,12 @@ void check_key(const HttpRequest& request, const std::string& key) {
   throw ApiError(401, "", "this server wants an API key: Authorization: Bearer KEY");
 }
 
+bool is_open_path(const std::string& path) {
+  return std::any_of(std::begin(kEndpoints), std::end(kEndpoints), [&](const Endpoint& endpoint) {
+    return endpoint.is_open && path == endpoint.path;
+  });
+}
+
 std::string dumped(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -71,8 +82,7 @@ std::string random_hex() {
 }  // namespace
 
 ApiRoute find_route(const HttpRequest& request, const std::string& api_key) {
-  const bool needs_key = !api_key.empty() && request.path != "/health";
-  if (needs_key) check_key(request, api_key);
+  if (!api_key.empty() && !is_open_path(request.path)) check_key(request, api_key);
   const char* wanted = nullptr;
   for (const Endpoint& endpoint : kEndpoints) {
     if (request.path != endpoint.path) continue;

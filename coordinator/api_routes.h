@@ -15,6 +15,8 @@
 namespace colibri {
 
 enum class ApiRoute : uint8_t {
+  kPage,
+  kIcon,
   kHealth,
   kVersion,
   kModels,
@@ -32,7 +34,7 @@ enum class ApiRoute : uint8_t {
 };
 
 // Errors: ApiError with 404, 405 (another method), or 401 where `api_key` is wanted and not given;
-// /health needs none.
+// /health needs none, and the page neither, which holds nothing.
 ApiRoute find_route(const HttpRequest& request, const std::string& api_key);
 
 // The request's method and path as far as they are this server's, else "none": few, whatever

@@ -6,6 +6,7 @@
 #include "coordinator/api_job.h"
 #include "coordinator/api_routes.h"
 #include "coordinator/measured_reply.h"
+#include "coordinator/page.h"
 
 namespace colibri {
 namespace {
@@ -52,6 +53,10 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpReply> unmeasur
 void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
   const ApiRoute route = find_route(request, options_.api_key);
   switch (route) {
+    case ApiRoute::kPage:
+      return send_page(*reply);
+    case ApiRoute::kIcon:
+      return send_no_icon(*reply);
     case ApiRoute::kHealth:
       return health(*reply);
     case ApiRoute::kVersion:
@@ -64,6 +69,7 @@ void ApiService::route(HttpRequest request, const std::shared_ptr<HttpReply>& re
     case ApiRoute::kState: {
       ServingState state = metrics_.state(num_queued());
       state.version = model_.version;
+      state.has_chat_template = chats_.has_template();
       const std::string query = "&" + request.query + "&";
       return send_json(*reply, state_body(state, query.find("&experts=1&") != query.npos));
     }
@@ -131,6 +137,8 @@ void ApiService::prepare(ApiRoute route, const std::string& body,
       return complete(parse_score_request(body), route, reply);
     case ApiRoute::kRebalance:
       return rebalance(body, reply);
+    case ApiRoute::kPage:
+    case ApiRoute::kIcon:
     case ApiRoute::kHealth:
     case ApiRoute::kVersion:
     case ApiRoute::kModels:

@@ -23,6 +23,8 @@ class ChatPrompts {
   // `tokenizer` outlives it. Errors: those of its chat templates.
   ChatPrompts(const Tokenizer& tokenizer, std::string model);
 
+  // Whether a conversation without tools can be read.
+  bool has_template() const { return template_.has_value(); }
   // By the model's template, or the one for tools where it has one and tools are given. Errors:
   // ApiError for a model without one, and where the message to be continued is not in its text;
   // kInput for what the template raises.

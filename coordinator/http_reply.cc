@@ -14,6 +14,8 @@ const char* reason_of(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 204:
+      return "No Content";
     case 400:
       return "Bad Request";
     case 401:
@@ -102,7 +104,9 @@ std::string http_head(int status, const HttpHeaders& headers, std::optional<size
                       bool keeps_alive) {
   std::string text = "HTTP/1.1 " + std::to_string(status) + " " + reason_of(status) + "\r\n";
   for (const auto& [name, value] : headers) text += name + ": " + value + "\r\n";
-  text += length ? "Content-Length: " + std::to_string(*length) + "\r\n" : kChunked;
+  if (status != 204) {  // which has no body
+    text += length ? "Content-Length: " + std::to_string(*length) + "\r\n" : kChunked;
+  }
   if (!keeps_alive) text += "Connection: close\r\n";
   return text + "\r\n";
 }

@@ -59,6 +59,7 @@ std::string state_body(const ServingState& state, bool shows_experts) {
   const EngineReading& engine = state.engine;
   Json body = {{"model", state.model},
                {"version", state.version},
+               {"chat_template", state.has_chat_template},
                {"uptime_s", state.uptime_s},
                {"steps", engine.totals.num_steps},
                {"last_step_age_s", state.last_step_age_s},

@@ -18,6 +18,7 @@ struct RankFacts {
 
 struct ServingState {
   std::string model, version;
+  bool has_chat_template = false;
   double uptime_s = 0, last_step_age_s = 0;
   int num_queued = 0;  // answers that the engine does not know yet
   EngineReading engine;

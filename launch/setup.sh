@@ -2,7 +2,7 @@
 # Installs what the build needs from Debian's packages, if it is missing. Sourced by demo.sh and test.sh.
 #   colibri_setup build   compiler and libraries
 #   colibri_setup tests   these and what the tests need
-#   colibri_setup full    these and a fuzzing compiler
+#   colibri_setup full    these, a fuzzing compiler and a browser
 
 colibri_say() { printf '== %s\n' "$*" >&2; }
 
@@ -11,7 +11,7 @@ colibri_packages() {
     nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev \
     libxxhash-dev libboost1.81-dev prometheus-cpp-dev pkg-config
   [ "$1" != build ] && echo libgtest-dev binutils libboost-context1.81-dev ccache
-  [ "$1" = full ] && echo clang libclang-rt-dev
+  [ "$1" = full ] && echo clang libclang-rt-dev chromium
   return 0
 }
 

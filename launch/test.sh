@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and runs the tests; ctest's summary comes last.
 #   ./launch/test.sh          what CI runs
 #   ./launch/test.sh --full   also the long ones: a minute of fuzzing a target, gigabytes of experts,
-#                             and nvcc's build where there is an nvcc
+#                             the page in a browser, and nvcc's build where there is an nvcc
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source launch/setup.sh

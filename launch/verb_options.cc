@@ -105,7 +105,7 @@ void add_serve(CLI::App& app, RunConfig& config) {
   add_run_options(app, config.common);
   add(app, "--host", o.host, "Address to listen on; 0.0.0.0 for all");
   add(app, "--port", o.port, "Port to listen on (0: one that is free)");
-  add(app, "--api-key", o.api_key, "Key that clients must give; /health needs none");
+  add(app, "--api-key", o.api_key, "Key that clients must give; /health and the page need none");
   add(app, "--served-model-name", o.served_model_name, "Instead of the last part of --model");
   add(app, "--max-waiting", o.max_waiting, "Requests that wait; more are refused");
   add(app, "--survive", o.survive, "1: start only where the loss of any one rank can be made good");

@@ -434,6 +434,24 @@ TEST_F(ServeTest, KeyIsWantedButForHealth) {
   EXPECT_TRUE(ask(get + "\r\n\r\n").status.starts_with("HTTP/1.1 401"));
 }
 
+TEST_F(ServeTest, PageWantsNoKeyAndNamesNoOtherServer) {
+  start({"--api-key", "secret"});
+  HttpClient client(port_);
+  client.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  const std::string head = client.read_until("\r\n\r\n"), page = client.read_all();
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\n")) << head;
+  const auto has = [&](const char* words) { return head.find(words) != std::string::npos; };
+  EXPECT_TRUE(has("Content-Type: text/html; charset=utf-8\r\n")) << head;
+  EXPECT_TRUE(has("Policy: default-src 'none'; connect-src 'self'; ")) << head;
+  EXPECT_TRUE(has("script-src 'sha256-")) << head;
+  EXPECT_FALSE(has("unsafe")) << head;
+  std::ifstream file(COLIBRI_SOURCE_DIR "/coordinator/page.html", std::ios::binary);
+  EXPECT_EQ(page, std::string(std::istreambuf_iterator<char>(file), {}));
+  EXPECT_EQ(page.find("://"), page.npos);
+  EXPECT_EQ(ask(http_get("/favicon.ico")).status, "HTTP/1.1 204 No Content");
+  EXPECT_TRUE(ask(http_post("/", "")).status.starts_with("HTTP/1.1 405"));
+}
+
 TEST_F(ServeTest, ClientThatGoesLeavesOthersAlone) {
   start();
   HttpClient gone(port_);

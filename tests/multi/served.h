@@ -1,6 +1,7 @@
 // `colibri serve` on the demo model as a process, and a few ways to ask it.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -11,9 +12,8 @@ namespace colibri {
 
 class Served {
  public:
-  // Returns when it listens; `more` are further words of the command line.
-  explicit Served(const Words& more = {})
-      : run_(joined({kProgram, "serve", "--port", "0", "--model", kDemo}, more)) {
+  // Returns when it listens; `more` are further words of the command line, of another model too.
+  explicit Served(const Words& more = {}) : run_(command(more)) {
     const std::string at = "127.0.0.1:";
     wait_until([&] { return run_.err_so_far().find(at) != std::string::npos; }, 60);
     const std::string said = run_.err_so_far();
@@ -27,6 +27,12 @@ class Served {
   Command& process() { return run_; }
 
  private:
+  static Words command(const Words& more) {
+    const bool has_model = std::find(more.begin(), more.end(), "--model") != more.end();
+    const Words words = joined({kProgram, "serve", "--port", "0"}, more);
+    return has_model ? words : joined(words, {"--model", kDemo});
+  }
+
   Command run_;
   uint16_t port_ = 0;
 };
