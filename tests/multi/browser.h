@@ -37,8 +37,10 @@ class Browser {
       throw std::runtime_error("the page is not loaded: " + url);
     }
   }
+  // Chromium ends when its pipe does.
   ~Browser() {
     ::close(to_);
+    run_->wait(300);
     ::close(from_);
   }
   Browser(const Browser&) = delete;
@@ -137,11 +139,10 @@ class Browser {
     if (method == "Network.requestWillBeSent") {
       requests_.push_back(event["params"]["request"]["url"]);
     }
-    const bool is_log = method == "Log.entryAdded" || method == "Runtime.consoleAPICalled";
-    const Json what = method == "Log.entryAdded" ? event["params"]["entry"] : Json();
     // That a request was refused is logged too; the page shows it.
-    const bool is_refusal = what.value("source", "") == "network";
-    if ((is_log && !is_refusal) || method == "Runtime.exceptionThrown") {
+    const bool is_entry =
+        method == "Log.entryAdded" && event["params"]["entry"]["source"] != "network";
+    if (is_entry || method == "Runtime.consoleAPICalled" || method == "Runtime.exceptionThrown") {
       errors_.push_back(event["params"].dump());
     }
   }

@@ -111,7 +111,7 @@ TEST_F(PageTest, RanksAndExpertsAreShownAndALostRankIsTold) {
   browser_->type("map", "");
   browser_->press("ArrowDown", 40);
   browser_->press("ArrowRight", 39);
-  EXPECT_TRUE(says("#cell", "Layer 0, expert 0: "));
+  EXPECT_TRUE(says("#cell", "Layer 0, expert 1: "));
   EXPECT_TRUE(becomes("charts.every((chart) => chart.drawn[0].path.getAttribute('d'))"));
   EXPECT_TRUE(says("#model", name));
   ::kill(process_of_rank(name, 2), SIGKILL);
