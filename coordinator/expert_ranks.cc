@@ -23,9 +23,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Steps after which a link counts as one that works.
-constexpr int64_t kLooksOfAProvedLink = 8;
-
 std::string with_rank(int rank, const std::string& message) {
   return "rank " + std::to_string(rank) + ": " + message;
 }

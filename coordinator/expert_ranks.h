@@ -106,6 +106,8 @@ class ExpertRanks {
   std::string text() const;
 
  private:
+  // Steps after which a link counts as one that works.
+  static constexpr int64_t kLooksOfAProvedLink = 8;
   using Clock = std::chrono::steady_clock;
   struct Rebalance {
     Placement next;
@@ -143,8 +145,9 @@ class ExpertRanks {
   std::vector<int> full_;    // ranks that refused more for want of memory
   std::vector<int> silent_;  // that the last failed round waited for
   Refusal own_refusal_;      // of the change that is read
-  int64_t num_looks_ = 0;    // since all joined a new link although nobody was lost
-  int64_t read_bytes_ = 0;   // in this recovery
+  // Since all joined a new link although nobody was lost; the first link counts as proved.
+  int64_t num_looks_ = kLooksOfAProvedLink;
+  int64_t read_bytes_ = 0;  // in this recovery
   std::unique_ptr<Rebalance> rebalance_;
   mutable std::mutex mutex_;  // of what other threads read
   ExpertRanksState state_;

@@ -17,28 +17,28 @@ class GpuSurviveTest : public SurviveTest {
 
 TEST_F(GpuSurviveTest, KilledWorkersCostNoRequestAndNoByteUntilTheCoordinatorIsAlone) {
   start_on_gpus(3);
-  const auto want = texts(6);
-  EXPECT_EQ(texts(6, [&] { signal_within_steps(2, SIGKILL); }), want);
-  EXPECT_EQ(health().body["lost_ranks"], nlohmann::json{2});
-  EXPECT_EQ(texts(6, [&] { signal_within_steps(1, SIGKILL); }), want);
-  EXPECT_EQ(health().body["lost_ranks"], (nlohmann::json{1, 2}));
+  const auto want = texts(32);
+  EXPECT_EQ(texts(32, [&] { signal_within_steps(2, SIGKILL); }), want);
+  expect_lost({2});
+  EXPECT_EQ(texts(32, [&] { signal_within_steps(1, SIGKILL); }), want);
+  expect_lost({1, 2});
   expect_clean_end(0);
 }
 
 TEST_F(GpuSurviveTest, StoppedWorkerIsTreatedAsLost) {
   start_on_gpus(3);
-  const auto want = texts(6);
-  EXPECT_EQ(texts(6, [&] { signal_within_steps(1, SIGSTOP); }), want);
-  EXPECT_EQ(health().body["lost_ranks"], nlohmann::json{1});
+  const auto want = texts(32);
+  EXPECT_EQ(texts(32, [&] { signal_within_steps(1, SIGSTOP); }), want);
+  expect_lost({1});
   expect_clean_end(0);
 }
 
 TEST_F(GpuSurviveTest, LinkThatFailsWithoutALossIsJoinedAnewByAll) {
   start_on_gpus(2);
-  const auto want = texts(6);
+  const auto want = texts(32);
   expect_clean_end(0);
-  start_on_gpus(2, {"COLIBRI_SIM_NCCL_FAULT=rank=0,op=150,kind=error"});
-  EXPECT_EQ(texts(6), want);
+  start_on_gpus(2, {"COLIBRI_SIM_NCCL_FAULT=rank=0,op=60,kind=error"});
+  EXPECT_EQ(texts(32), want);
   EXPECT_EQ(health().body["degraded"], false);
   EXPECT_NE(run_->err_so_far().find("goes on after"), std::string::npos) << run_->err_so_far();
   expect_clean_end(0);
@@ -46,12 +46,12 @@ TEST_F(GpuSurviveTest, LinkThatFailsWithoutALossIsJoinedAnewByAll) {
 
 TEST_F(GpuSurviveTest, RebalanceMovesExpertsUnderRequestsAndNoByte) {
   start_on_gpus(2);
-  const auto want = texts(6);
+  const auto want = texts(32);
   const nlohmann::json moved = moved_placement();
   Answer answer;
-  EXPECT_EQ(texts(6, [&] { answer = ask(http_post("/rebalance", moved.dump())); }), want);
+  EXPECT_EQ(texts(32, [&] { answer = ask(http_post("/rebalance", moved.dump())); }), want);
   EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(texts(6), want);
+  EXPECT_EQ(texts(32), want);
   expect_clean_end(0);
 }
 

@@ -56,6 +56,14 @@ class SurviveTest : public testing::Test {
   }
   Answer health() const { return ask(http_get("/health")); }
 
+  // A rank that ended while nothing ran is noticed a little later.
+  void expect_lost(const std::vector<int>& ranks) const {
+    const auto is_told = [&] {
+      return health().body.value("lost_ranks", std::vector<int>{}) == ranks;
+    };
+    EXPECT_TRUE(wait_until(is_told, 10)) << health().body << run_->err_so_far();
+  }
+
   // Drawn texts, so that a wrong bit or a lost draw shows; all at once, `during` meanwhile.
   std::vector<std::string> texts(int num_tokens, const std::function<void()>& during = {}) const {
     std::vector<std::string> got(static_cast<size_t>(num_requests_));
