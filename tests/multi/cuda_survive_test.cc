@@ -37,7 +37,7 @@ TEST_F(GpuSurviveTest, LinkThatFailsWithoutALossIsJoinedAnewByAll) {
   start_on_gpus(2);
   const auto want = texts(32);
   expect_clean_end(0);
-  start_on_gpus(2, {"COLIBRI_SIM_NCCL_FAULT=rank=0,op=60,kind=error"});
+  start_on_gpus(2, {"COLIBRI_SIM_NCCL_FAULT=rank=0,op=120,kind=error"});
   EXPECT_EQ(texts(32), want);
   EXPECT_EQ(health().body["degraded"], false);
   EXPECT_NE(run_->err_so_far().find("goes on after"), std::string::npos) << run_->err_so_far();
