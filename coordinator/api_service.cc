@@ -219,8 +219,10 @@ int ApiService::num_queued() {
 }
 
 void ApiService::health(HttpReply& reply) {
-  if (is_open_) return send_json(reply, health_body(ranks_->state().lost));
-  send_error(reply, 503, "", why_closed());
+  if (!is_open_) return send_error(reply, 503, "", why_closed());
+  const ExpertRanksState ranks = ranks_->state();
+  if (!ranks.is_recovering) return send_json(reply, health_body(ranks.lost));
+  send_error(reply, 503, "", "no step can run: the experts of a lost rank are being read");
 }
 
 std::string ApiService::why_closed() {

@@ -100,6 +100,10 @@ void ExpertRanks::recover(const Error& error) {
   const auto start = Clock::now();
   if (!learn_from(error) && !may_rejoin(error)) throw Error(error.kind(), error.what());
   log(error.what());
+  {
+    const std::lock_guard lock(mutex_);
+    state_.is_recovering = true;
+  }
   end_rebalance(ErrorInfo{ErrorKind::kRankLost, std::string("a step failed: ") + error.what()});
   read_bytes_ = 0;
   for (bool is_settled = false; !is_settled;) {
@@ -114,6 +118,7 @@ void ExpertRanks::recover(const Error& error) {
   const double seconds = seconds_since(start);
   {
     const std::lock_guard lock(mutex_);
+    state_.is_recovering = false;
     ++state_.num_recoveries;
     state_.last_recovery_s = seconds;
     state_.all_recoveries_s += seconds;

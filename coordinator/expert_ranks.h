@@ -46,7 +46,8 @@ struct ExpertRanksParts {
 
 struct ExpertRanksState {
   int num_ranks = 1;
-  std::vector<int> lost;  // ascending
+  std::vector<int> lost;       // ascending
+  bool is_recovering = false;  // no step can run; for good where recover() failed
   int64_t num_recoveries = 0, num_rebalances = 0;
   double last_recovery_s = 0, all_recoveries_s = 0;
 };
