@@ -7,8 +7,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tests/multi/program.h"
-#include "tests/support/http_client.h"
+#include "tests/multi/served.h"
 #include "tests/support/temp_dir.h"
 
 namespace colibri {
@@ -19,16 +18,9 @@ using nlohmann::json;
 class ServeTest : public testing::Test {
  protected:
   void start(const Words& more = {}) {
-    Words words = joined({kProgram, "serve", "--port", "0", "--max-context", "256"}, more);
-    const bool has_model = std::find(more.begin(), more.end(), "--model") != more.end();
-    if (!has_model) words = joined(words, {"--model", kDemo});
-    run_ = std::make_unique<Command>(words);
-    const std::string at = "127.0.0.1:";
-    wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
-    const std::string said = run_->err_so_far();
-    const size_t place = said.find(at);
-    ASSERT_NE(place, said.npos) << said;
-    port_ = static_cast<uint16_t>(std::stoi(said.substr(place + at.size())));
+    served_ = std::make_unique<Served>(joined({"--max-context", "256"}, more));
+    run_ = &served_->process();
+    port_ = served_->port();
   }
 
   // Status line, and the body of an answer with a length.
@@ -73,7 +65,8 @@ class ServeTest : public testing::Test {
         .out;
   }
 
-  std::unique_ptr<Command> run_;
+  std::unique_ptr<Served> served_;
+  Command* run_ = nullptr;  // of it
   uint16_t port_ = 0;
 };
 

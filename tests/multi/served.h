@@ -13,7 +13,8 @@ namespace colibri {
 class Served {
  public:
   // Returns when it listens; `more` are further words of the command line, of another model too.
-  explicit Served(const Words& more = {}) : run_(command(more)) {
+  explicit Served(const Words& more = {}, const Words& environment = {})
+      : run_(command(more), environment) {
     const std::string at = "127.0.0.1:";
     wait_until([&] { return run_.err_so_far().find(at) != std::string::npos; }, 60);
     const std::string said = run_.err_so_far();

@@ -9,8 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/multi/program.h"
-#include "tests/support/http_client.h"
+#include "tests/multi/served.h"
 #include "tests/support/temp_dir.h"
 
 namespace colibri {
@@ -25,18 +24,13 @@ class SurviveTest : public testing::Test {
   // A worker that is stuck for `step_timeout_s` counts as lost.
   void start(int num_ranks, int step_timeout_s = 5, const Words& more = {},
              const Words& environment = {}) {
-    const Words words = {kProgram, "serve", "--model", marker_, "--port", "0"};
-    run_ = std::make_unique<Command>(
-        joined(joined(words, {"--max-context", "512", "--ranks", std::to_string(num_ranks),
-                              "--step-timeout", std::to_string(step_timeout_s)}),
-               more),
-        environment);
-    const std::string at = "127.0.0.1:";
-    wait_until([&] { return run_->err_so_far().find(at) != std::string::npos; }, 60);
-    const std::string said = run_->err_so_far();
-    const size_t place = said.find(at);
-    ASSERT_NE(place, said.npos) << said;
-    port_ = static_cast<uint16_t>(std::stoi(said.substr(place + at.size())));
+    const Words words = {"--model",        marker_,
+                         "--max-context",  "512",
+                         "--ranks",        std::to_string(num_ranks),
+                         "--step-timeout", std::to_string(step_timeout_s)};
+    served_ = std::make_unique<Served>(joined(words, more), environment);
+    run_ = &served_->process();
+    port_ = served_->port();
   }
 
   struct Answer {
@@ -121,7 +115,8 @@ class SurviveTest : public testing::Test {
 
   TempDir dir_;
   std::string marker_;
-  std::unique_ptr<Command> run_;
+  std::unique_ptr<Served> served_;
+  Command* run_ = nullptr;  // of it
   uint16_t port_ = 0;
   int num_requests_ = 6;
 };
