@@ -122,12 +122,12 @@ void Exchange::restart() {
   late_.clear();
   if (options_.transport == nullptr) return;
   struct Left {
-    Buffer results, host_results;
+    Buffer results;
     std::vector<Buffer> send;
   };
   const auto left = std::make_shared<Left>();
-  left->results = std::move(results_);
-  left->host_results = std::move(host_results_);
+  // Host memory alone: messages reach no other, and the transport outlives the device.
+  left->results = std::move(is_on_host() ? results_ : host_results_);
   left->send = std::move(send_);
   options_.transport->keep(left);
   take_memory();

@@ -8,9 +8,10 @@ namespace {
 
 class GpuSurviveTest : public SurviveTest {
  protected:
-  void start_on_gpus(int num_ranks, const Words& environment = {}) {
+  void start_on_gpus(int num_ranks, const Words& environment = {},
+                     const std::string& transport = "nccl") {
     num_requests_ = 3;
-    start(num_ranks, 8, {"--device", "cuda", "--transport", "nccl", "--max-batch", "4"},
+    start(num_ranks, 8, {"--device", "cuda", "--transport", transport, "--max-batch", "4"},
           gpu_environment(environment));
   }
 };
@@ -22,6 +23,15 @@ TEST_F(GpuSurviveTest, KilledWorkersCostNoRequestAndNoByteUntilTheCoordinatorIsA
   expect_lost({2});
   EXPECT_EQ(texts(32, [&] { signal_within_steps(1, SIGKILL); }), want);
   expect_lost({1, 2});
+  expect_clean_end(0);
+}
+
+// Rows then travel through host memory, which outlives the GPU's.
+TEST_F(GpuSurviveTest, KilledWorkerCostsNothingOverMpi) {
+  start_on_gpus(3, {}, "mpi");
+  const auto want = texts(32);
+  EXPECT_EQ(texts(32, [&] { signal_within_steps(2, SIGKILL); }), want);
+  expect_lost({2});
   expect_clean_end(0);
 }
 
