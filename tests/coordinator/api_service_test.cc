@@ -25,13 +25,12 @@ TEST(TaskThreadTest, TasksRunInOrderAndAllOfThemBeforeTheEnd) {
 }
 
 TEST(TaskThreadTest, TasksAndBytesThatWaitAreBounded) {
-  std::promise<void> go;
+  std::promise<void> go, again;  // outlive the tasks that wait for them
   TaskThread thread({.max_tasks = 3, .max_bytes = 10});
   EXPECT_TRUE(thread.post(50, [&] { go.get_future().wait(); }));  // one alone may be large
   EXPECT_FALSE(thread.post(1, [] {}));
   go.set_value();
   while (thread.num_left() > 0) std::this_thread::yield();
-  std::promise<void> again;
   EXPECT_TRUE(thread.post(8, [&] { again.get_future().wait(); }));
   EXPECT_FALSE(thread.post(3, [] {}));
   EXPECT_TRUE(thread.post(1, [] {}));
