@@ -29,14 +29,17 @@ std::string with_rank(int rank, const std::string& message) {
 
 }  // namespace
 
-ExpertRanks::ExpertRanks(ExpertRanksParts parts) : parts_(std::move(parts)) {
+ExpertRanks::ExpertRanks(ExpertRanksParts parts)
+    : parts_(std::move(parts)), shown_(*parts_.placement) {
   if (parts_.transport != nullptr) state_.num_ranks = parts_.transport->size();
-  text_ = placement_text(*parts_.placement, *parts_.shape);
 }
 
 std::string ExpertRanks::text() const {
-  const std::lock_guard lock(mutex_);
-  return text_;
+  const Placement shown = [this] {
+    const std::lock_guard lock(mutex_);
+    return shown_;
+  }();
+  return placement_text(shown, *parts_.shape);
 }
 
 ExpertRanksState ExpertRanks::state() const {
@@ -199,7 +202,9 @@ void ExpertRanks::wait(StatusRound& round, const std::string& what) {
 // ---- A change of placement ------------------------------------------------------------------
 
 std::unique_ptr<StatusRound> ExpertRanks::begin_reading(const Placement& next, bool is_urgent) {
-  if (parts_.check_room) parts_.check_room(slots_to_load(*parts_.placement, next));
+  const auto new_slots = slots_to_load(*parts_.placement, next);
+  if (parts_.check_room) parts_.check_room(new_slots);
+  num_read_slots_ = std::accumulate(new_slots.begin(), new_slots.end(), int64_t{0});
   std::string text = placement_text(next, *parts_.shape);
   std::unique_ptr<StatusRound> round;
   if (parts_.transport != nullptr) {
@@ -236,10 +241,8 @@ std::optional<StatusRound::Refusal> ExpertRanks::refusal_of(const StatusRound* r
 }
 
 std::optional<StatusRound::Refusal> ExpertRanks::read_all(const Placement& next) {
-  const auto new_slots = slots_to_load(*parts_.placement, next);
-  read_bytes_ +=
-      std::accumulate(new_slots.begin(), new_slots.end(), int64_t{0}) * parts_.shape->expert_bytes;
   const auto round = begin_reading(next, true);
+  read_bytes_ += num_read_slots_ * parts_.shape->expert_bytes;
   const Deadline deadline = Deadline::after_ms(parts_.read_timeout_ms);
   Backoff backoff(false);
   while (!is_read(round.get())) {
@@ -270,7 +273,7 @@ void ExpertRanks::adopt(const Placement& next) {
   parts_.path->placement_changed();
   if (parts_.on_change) parts_.on_change();
   const std::lock_guard lock(mutex_);
-  text_ = placement_text(next, *parts_.shape);
+  shown_ = next;
 }
 
 // ---- Rebalance ------------------------------------------------------------------------------
@@ -324,15 +327,14 @@ void ExpertRanks::advance_rebalance() {
             ErrorInfo{ErrorKind::kRankLost, with_rank(rank, "lost since the placement came")});
       }
     }
-    const auto new_slots = slots_to_load(*parts_.placement, now.next);
-    now.result.num_moved_slots = std::accumulate(new_slots.begin(), new_slots.end(), int64_t{0});
-    now.result.read_bytes = now.result.num_moved_slots * parts_.shape->expert_bytes;
     try {
-      if (parts_.check_room) parts_.check_room(new_slots);
+      now.reading = begin_reading(now.next, false);
     } catch (const Error& error) {
-      return end_rebalance(ErrorInfo{error.kind(), error.what()});
+      if (error.kind() != ErrorKind::kEnvironment) throw;
+      return end_rebalance(ErrorInfo{error.kind(), error.what()});  // no room, and nobody was asked
     }
-    now.reading = begin_reading(now.next, false);
+    now.result.num_moved_slots = num_read_slots_;
+    now.result.read_bytes = num_read_slots_ * parts_.shape->expert_bytes;
     now.is_reading = true;
   }
   if (!is_read(now.reading.get())) return;

@@ -148,11 +148,12 @@ class ExpertRanks {
   Refusal own_refusal_;      // of the change that is read
   // Since all joined a new link although nobody was lost; the first link counts as proved.
   int64_t num_looks_ = kLooksOfAProvedLink;
-  int64_t read_bytes_ = 0;  // in this recovery
+  int64_t num_read_slots_ = 0;  // of the change that is read
+  int64_t read_bytes_ = 0;      // in this recovery
   std::unique_ptr<Rebalance> rebalance_;
   mutable std::mutex mutex_;  // of what other threads read
   ExpertRanksState state_;
-  std::string text_;
+  Placement shown_;  // the present placement
 };
 
 }  // namespace colibri
