@@ -224,10 +224,7 @@ static void memory_is_given_back(void) {
 }
 
 int main(int argc, char** argv) {
-  static const struct {
-    const char* name;
-    void (*run)(void);
-  } kCases[] = {
+  static const struct named_case kCases[] = {
       {"same_as_generate", same_as_generate},
       {"eight_threads_get_what_one_gets", eight_threads_get_what_one_gets},
       {"pieces_joined_are_the_result", pieces_joined_are_the_result},
@@ -236,13 +233,5 @@ int main(int argc, char** argv) {
       {"two_engines_live_side_by_side", two_engines_live_side_by_side},
       {"memory_is_given_back", memory_is_given_back},
   };
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) {
-    if (argc == 2 && strcmp(argv[1], kCases[i].name) == 0) {
-      kCases[i].run();
-      return 0;
-    }
-  }
-  printf("no case of this name; want one of\n");
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) printf("  %s\n", kCases[i].name);
-  return 2;
+  return run_case(argc, argv, kCases, sizeof kCases / sizeof *kCases);
 }

@@ -52,3 +52,21 @@ static inline colibri_request ask(const char* prompt, int64_t max_tokens) {
 static inline int same_ids(const colibri_result* a, const colibri_result* b) {
   return a->num_ids == b->num_ids && memcmp(a->ids, b->ids, a->num_ids * sizeof *a->ids) == 0;
 }
+
+struct named_case {
+  const char* name;
+  void (*run)(void);
+};
+
+// What main() returns: runs the case that the command line names.
+static inline int run_case(int argc, char** argv, const struct named_case* cases, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (argc == 2 && strcmp(argv[1], cases[i].name) == 0) {
+      cases[i].run();
+      return 0;
+    }
+  }
+  printf("no case of this name; want one of\n");
+  for (size_t i = 0; i < count; ++i) printf("  %s\n", cases[i].name);
+  return 2;
+}

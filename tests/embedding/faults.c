@@ -356,10 +356,7 @@ static void log_goes_to_the_callback_alone(void) {
 }
 
 int main(int argc, char** argv) {
-  static const struct {
-    const char* name;
-    void (*run)(void);
-  } kCases[] = {
+  static const struct named_case kCases[] = {
       {"wrong_options_are_named", wrong_options_are_named},
       {"structs_of_other_versions", structs_of_other_versions},
       {"wrong_requests_are_named", wrong_requests_are_named},
@@ -371,13 +368,5 @@ int main(int argc, char** argv) {
       {"forked_child_is_refused", forked_child_is_refused},
       {"log_goes_to_the_callback_alone", log_goes_to_the_callback_alone},
   };
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) {
-    if (argc == 2 && strcmp(argv[1], kCases[i].name) == 0) {
-      kCases[i].run();
-      return 0;
-    }
-  }
-  printf("no case of this name; want one of\n");
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) printf("  %s\n", kCases[i].name);
-  return 2;
+  return run_case(argc, argv, kCases, sizeof kCases / sizeof *kCases);
 }
