@@ -40,8 +40,8 @@ struct GpuNeed {
 // Source: NVIDIA aiconfigurator's tables for H100 and H200; not measured by us.
 int64_t nccl_buffer_bytes(int num_ranks);
 
-// What `num_graphs` captured steps may take in the driver: 24 MB each, about what another engine was
-// reported to see for whole decode steps (vllm issue 50780). An estimate; not measured by us.
+// What `num_graphs` captured steps may take in the driver: 24 MB each, about what another engine
+// was reported to see for whole decode steps (vllm issue 50780). An estimate; not measured by us.
 int64_t graph_bytes_estimate(int64_t num_graphs);
 
 // [R] slots (all layers together) of slot_bytes each that fit on each rank's GPU beside `fixed`

@@ -1,0 +1,53 @@
+// How fast one device computes: a few fitted numbers for each kind of operation. They come from
+// data files (configs/machines, docs/placement.md), each with its source beside it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace colibri {
+
+// The kinds of operation that a step is made of.
+enum class OpKind : uint8_t {
+  kExperts,      // the grouped feed-forward of one layer on one rank: gate, up, down
+  kDense,        // projections, shared expert, dense layers
+  kAttention,    // scores and values over the context; its bytes are those of the KV cache
+  kHead,         // logits
+  kElementwise,  // norms, router, choice, adding: time is all `fixed_us`, plus bytes
+};
+inline constexpr size_t kNumOpKinds = 5;
+const char* to_string(OpKind kind);
+
+// t = fixed_us + ((bytes / gbps)^p + (operations / gops)^p)^(1/p), p = sharpness: reading weights
+// and computing overlap, the more the larger p is.
+struct OpCost {
+  double fixed_us = 0;
+  double gbps = 0;  // GB/s that the operation reaches, not the data sheet's
+  double gops = 0;  // 1e9 multiplications and additions a second, likewise
+  double sharpness = 1.5;
+
+  double us(double bytes, double operations) const;
+  friend bool operator==(const OpCost&, const OpCost&) = default;
+};
+
+struct DeviceSpec {
+  std::string name;  // in the catalogue: "h200"
+  bool is_gpu = false;
+  int64_t memory_bytes = 0;  // of a GPU; of a CPU part: of its NUMA node
+  double peak_gbps = 0;      // data sheet
+  // An operation by the bytes of a weight: formats of one byte and less may compute faster.
+  std::array<OpCost, kNumOpKinds> wide = {};    // bf16, f32
+  std::array<OpCost, kNumOpKinds> narrow = {};  // one byte and below: fp8, q8, q4
+  // One exchange between ranks (a dispatch, or a combine): what it takes without a byte, and more
+  // for each peer.
+  double exchange_us = 0, exchange_us_per_peer = 0;
+
+  const OpCost& cost(OpKind kind, bool is_narrow) const {
+    return (is_narrow ? narrow : wide)[static_cast<size_t>(kind)];
+  }
+  friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
+};
+
+}  // namespace colibri
