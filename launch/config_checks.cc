@@ -157,6 +157,25 @@ void check_inspect(const RunConfig& config) {
   }
 }
 
+void check_plan(const RunConfig& config) {
+  const PlanOptions& o = config.plan;
+  check_range<int64_t>("--batch", o.batch, 0, 1 << 20);
+  check_range<int64_t>("--context", o.context, 0, int64_t{1} << 30);
+  check_range<int64_t>("--max-moves", o.max_moves, -1, int64_t{1} << 40);
+  check_range("--survive", o.survive, 0, 1);
+  check_range("--replicas", o.replicas, -1, 1 << 20);
+  if (!o.show) check_model(config.common);
+}
+
+void check_simulate(const RunConfig& config) {
+  const SimulateOptions& o = config.simulate;
+  for (const int ranks : o.ranks) check_range("--ranks", ranks, 0, 4096);
+  for (const int64_t batch : o.batches) check_range<int64_t>("--batch", batch, 1, 1 << 20);
+  check_range<int64_t>("--context", o.context, 1, int64_t{1} << 30);
+  check_word("--format", o.format, {"md", "json", "csv"});
+  check_model(config.common);
+}
+
 }  // namespace
 
 std::vector<double> request_rates(const ServingBenchOptions& options) {
@@ -196,6 +215,10 @@ void check_config(const RunConfig& config) {
       return check_convert(config.convert);
     case Verb::kInspect:
       return check_inspect(config);
+    case Verb::kPlan:
+      return check_plan(config);
+    case Verb::kSimulate:
+      return check_simulate(config);
     case Verb::kDoctor:
       return;
   }

@@ -17,6 +17,7 @@
 #include "launch/generate.h"
 #include "launch/inspect.h"
 #include "launch/inspect_routes.h"
+#include "launch/plan.h"
 #include "launch/rank_context.h"
 #include "launch/rank_link.h"
 #include "launch/ranks.h"
@@ -24,6 +25,8 @@
 #include "launch/score.h"
 #include "launch/serve.h"
 #include "launch/serving_bench.h"
+#include "launch/show_machine.h"
+#include "launch/simulate.h"
 #include "transport/rendezvous.h"
 
 namespace colibri {
@@ -43,6 +46,7 @@ bool is_launcher(const CommonOptions& options) {
 // What reads files alone, or talks to a server, asks for no ranks.
 bool has_ranks(const RunConfig& config) {
   return config.verb != Verb::kInspect && config.verb != Verb::kConvert &&
+         config.verb != Verb::kPlan && config.verb != Verb::kSimulate &&
          config.serving_bench.url.empty();
 }
 
@@ -73,6 +77,10 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
           config, [&](RankContext& context) { return bench(config, context); }, on_code);
     case Verb::kConvert:
       return convert(config.convert);
+    case Verb::kPlan:
+      return config.plan.show ? show_machine(config) : plan(config);
+    case Verb::kSimulate:
+      return simulate(config);
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
 }

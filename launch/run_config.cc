@@ -33,15 +33,6 @@ std::vector<std::string> unknown_variables(const CLI::App& app) {
   return unknown_env_variables(current_environment(), flags);
 }
 
-void refuse_verbs_to_come(const std::vector<std::string>& arguments) {
-  static const std::vector<std::string> kToCome = {"plan", "simulate"};
-  if (arguments.empty()) return;
-  if (std::find(kToCome.begin(), kToCome.end(), arguments.front()) == kToCome.end()) return;
-  fail(ErrorKind::kUnsupported, "'", arguments.front(),
-       "' is not part of this version; want generate, chat, serve, score, bench, convert, inspect "
-       "or doctor");
-}
-
 Verb verb_named(const std::string& name) {
   if (name == "chat") return Verb::kChat;
   if (name == "serve") return Verb::kServe;
@@ -49,6 +40,8 @@ Verb verb_named(const std::string& name) {
   if (name == "bench") return Verb::kBench;
   if (name == "convert") return Verb::kConvert;
   if (name == "inspect") return Verb::kInspect;
+  if (name == "plan") return Verb::kPlan;
+  if (name == "simulate") return Verb::kSimulate;
   if (name == "doctor") return Verb::kDoctor;
   return Verb::kGenerate;
 }
@@ -58,7 +51,6 @@ Verb verb_named(const std::string& name) {
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.push_back(with_hyphens(argv[i]));
-  refuse_verbs_to_come(arguments);
   ParsedCommandLine parsed;
   RunConfig& config = parsed.config;
   CLI::App app{"Serves mixture-of-experts language models by expert parallelism.", "colibri"};

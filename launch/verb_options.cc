@@ -210,6 +210,44 @@ void add_convert(CLI::App& app, RunConfig& config) {
   add(app, "--log-level", o.log_level, "trace, debug, info, warn, error or off");
 }
 
+void add_plan(CLI::App& app, RunConfig& config) {
+  PlanOptions& o = config.plan;
+  add_model_options(app, config.common);
+  add(app, "--ranks", config.common.ranks, "Ranks to place for (0: one for each GPU)");
+  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  add(app, "--machine", o.machine, "auto (this one), a machine file, or a name such as 8xh200");
+  app.add_flag("--show", o.show, "Print the machine instead of planning");
+  app.add_option("--loads", o.loads, "File of --record-loads to place by");
+  add(app, "--batch", o.batch, "Tokens of a decode step (0: 64)");
+  add(app, "--context", o.context, "Positions of each sequence (0: 2048)");
+  app.add_option("--previous", o.previous, "Placement file to stay near");
+  add(app, "--max-moves", o.max_moves, "Most experts that ranks may have to read (-1: any)");
+  add(app, "--survive", o.survive, "1: keep room for the experts of any one rank");
+  add(app, "--replicas", o.replicas, "Slots a layer beyond one an expert (-1: as advised)");
+  app.add_option("--out", o.out, "The placement file to write");
+  app.add_option("--svg", o.svg, "File for a picture of the machine");
+  app.add_option("--loads-svg", o.loads_svg, "File for a picture of the load of each expert");
+  app.add_option("--map-svg", o.map_svg, "File for a picture of the experts on the ranks");
+}
+
+void add_simulate(CLI::App& app, RunConfig& config) {
+  SimulateOptions& o = config.simulate;
+  add_model_options(app, config.common);
+  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  add(app, "--placement", config.common.placement, "contiguous, round-robin, auto or a file");
+  const auto list = [&app](const char* name, auto& values, const char* help) {
+    app.add_option(name, values, help)->delimiter(',')->capture_default_str();
+  };
+  list("--machine", o.machines, "auto, a machine file, or a name such as 8xh200; or several");
+  list("--ranks", o.ranks, "Ranks (0: one for each GPU); or several");
+  list("--batch", o.batches, "Sequences that decode at once; or several");
+  add(app, "--context", o.context, "Positions of each sequence");
+  add(app, "--coordinators", o.coordinators, "A number, or all: each rank runs its own attention");
+  add(app, "--routing", o.routing, "uniform, zipf:S or a file of --record-loads");
+  add(app, "--format", o.format, "md, json or csv");
+  app.add_option("--svg", o.svg, "File for a chart of throughput over ranks or batch");
+}
+
 }  // namespace
 
 void add_verbs(CLI::App& app, VerbConfigs& configs) {
@@ -228,6 +266,8 @@ void add_verbs(CLI::App& app, VerbConfigs& configs) {
   verb("bench", "Measure tokens/s and where the time goes", add_bench);
   verb("convert", "Write a checkpoint as one .colibri file", add_convert);
   verb("inspect", "Show a checkpoint's shapes, experts, bytes; check its checksums", add_inspect);
+  verb("plan", "Place the experts on a machine, or show the machine", add_plan);
+  verb("simulate", "Predict a step's time on a machine", add_simulate);
   verb("doctor", "Check this machine; each line ok or the fix", add_doctor);
 }
 
