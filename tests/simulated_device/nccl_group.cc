@@ -21,15 +21,15 @@ struct Header {
   int32_t from = 0;
 };
 
-const char* name_of(OpGroup kind) {
+const char* name_of(OpKind kind) {
   switch (kind) {
-    case OpGroup::kPair:
+    case OpKind::kPair:
       return "send and receive";
-    case OpGroup::kBroadcast:
+    case OpKind::kBroadcast:
       return "broadcast";
-    case OpGroup::kAllGather:
+    case OpKind::kAllGather:
       return "all-gather";
-    case OpGroup::kAllReduce:
+    case OpKind::kAllReduce:
       return "all-reduce";
   }
   return "";
@@ -124,10 +124,10 @@ void GroupWork::add_legs(const Operation& op) {
     }
   };
   switch (op.kind) {
-    case OpGroup::kPair:
+    case OpKind::kPair:
       add_leg(op, op.is_send, op.peer, op.recv);
       return;
-    case OpGroup::kBroadcast:
+    case OpKind::kBroadcast:
       if (op.peer != state_->rank) {
         add_leg(op, false, op.peer, op.recv);
         return;
@@ -135,14 +135,14 @@ void GroupWork::add_legs(const Operation& op) {
       copy(op.recv, op.send, bytes);
       others([&](int peer) { add_leg(op, true, peer, nullptr); });
       return;
-    case OpGroup::kAllGather:
+    case OpKind::kAllGather:
       copy(at(op.recv, static_cast<size_t>(state_->rank) * bytes), op.send, bytes);
       others([&](int peer) {
         add_leg(op, true, peer, nullptr);
         add_leg(op, false, peer, at(op.recv, static_cast<size_t>(peer) * bytes));
       });
       return;
-    case OpGroup::kAllReduce:
+    case OpKind::kAllReduce:
       others([&](int peer) {
         add_leg(op, true, peer, nullptr);
         add_leg(op, false, peer, nullptr);
@@ -219,7 +219,7 @@ void GroupWork::take(Leg& leg) {
   const std::vector<std::byte>& bytes = leg.message->bytes();
   Header header;
   std::memcpy(&header, bytes.data(), std::min(sizeof header, bytes.size()));
-  const auto kind = static_cast<OpGroup>(header.kind);
+  const auto kind = static_cast<OpKind>(header.kind);
   const Operation& op = *leg.op;
   if (kind != op.kind || header.count != op.count || header.type != op.type ||
       header.reduction != op.reduction || bytes.size() != sizeof header + bytes_of(op)) {
@@ -233,14 +233,14 @@ void GroupWork::take(Leg& leg) {
     return;
   }
   if (leg.to != nullptr) copy(leg.to, bytes.data() + sizeof header, bytes_of(op));
-  if (op.kind == OpGroup::kAllReduce) leg.kept.assign(bytes.begin() + sizeof header, bytes.end());
+  if (op.kind == OpKind::kAllReduce) leg.kept.assign(bytes.begin() + sizeof header, bytes.end());
   leg.is_done = true;
 }
 
 // Reductions take the ranks' numbers in ascending rank.
 void GroupWork::finish() {
   for (const Operation& op : *ops_) {
-    if (op.kind != OpGroup::kAllReduce) continue;
+    if (op.kind != OpKind::kAllReduce) continue;
     std::vector<const void*> inputs(static_cast<size_t>(state_->num_ranks));
     std::vector<std::byte> own(bytes_of(op));
     copy(own.data(), op.send, own.size());
@@ -257,7 +257,7 @@ void GroupWork::finish() {
 std::string GroupWork::describe(const Leg& leg) const {
   const Operation& op = *leg.op;
   std::string text = state_->name() + ", group " + std::to_string(number_) + ": ";
-  if (op.kind != OpGroup::kPair) text += std::string(name_of(op.kind)) + ": ";
+  if (op.kind != OpKind::kPair) text += std::string(name_of(op.kind)) + ": ";
   text += (leg.is_send ? "send of " : "receive of ") + amount(op.count, op.type) +
           (leg.is_send ? " to rank " : " from rank ") + std::to_string(leg.peer);
   if (leg.is_dead) return text + ": never ends\n";

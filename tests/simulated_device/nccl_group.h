@@ -13,11 +13,11 @@
 
 namespace colibri_sim {
 
-enum class OpGroup : int32_t { kPair, kBroadcast, kAllGather, kAllReduce };
+enum class OpKind : int32_t { kPair, kBroadcast, kAllGather, kAllReduce };
 
 // One call of ncclSend, ncclRecv or a collective.
 struct Operation {
-  OpGroup kind = OpGroup::kPair;
+  OpKind kind = OpKind::kPair;
   bool is_send = false;  // of a pair; the memory of an empty one may be null
   const void* send = nullptr;
   void* recv = nullptr;

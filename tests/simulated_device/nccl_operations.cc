@@ -58,9 +58,9 @@ ncclResult_t check_operation(ncclComm* comm, const Operation& op) {
   }
   const size_t bytes = bytes_of(op);
   const auto ranks = static_cast<size_t>(state.num_ranks);
-  const size_t recv_bytes = op.kind == OpGroup::kAllGather ? bytes * ranks : bytes;
+  const size_t recv_bytes = op.kind == OpKind::kAllGather ? bytes * ranks : bytes;
   // A broadcast's source is the root's alone.
-  const bool reads = op.send != nullptr && (op.kind != OpGroup::kBroadcast || op.peer == state.rank);
+  const bool reads = op.send != nullptr && (op.kind != OpKind::kBroadcast || op.peer == state.rank);
   const bool writes = op.recv != nullptr;
   if (bytes > 0 && !reads && !writes) return refuse(ncclInvalidArgument, "a null buffer", comm);
   if ((reads && !is_readable(*comm, op.send, bytes)) ||
@@ -96,7 +96,7 @@ ncclResult_t add(ncclComm* comm, const Operation& op, cudaStream_t stream) {
 bool closes_own_pairs(const ncclComm& comm, const std::vector<Operation>& ops) {
   int open = 0;
   for (const Operation& op : ops) {
-    if (op.kind != OpGroup::kPair || op.peer != comm.state->rank) continue;
+    if (op.kind != OpKind::kPair || op.peer != comm.state->rank) continue;
     open += op.is_send ? 1 : -1;
   }
   return open == 0;
@@ -141,7 +141,7 @@ bool is_readable(const ncclComm& comm, const void* memory, size_t bytes) {
 using colibri_sim::add;
 using colibri_sim::group;
 using colibri_sim::OpenGroup;
-using colibri_sim::OpGroup;
+using colibri_sim::OpKind;
 using colibri_sim::refuse;
 
 extern "C" {
@@ -169,7 +169,7 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclSend(const void* memory, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   return add(comm,
-             {.kind = OpGroup::kPair,
+             {.kind = OpKind::kPair,
               .is_send = true,
               .send = memory,
               .count = count,
@@ -181,14 +181,14 @@ ncclResult_t ncclSend(const void* memory, size_t count, ncclDataType_t type, int
 ncclResult_t ncclRecv(void* memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return add(comm,
-             {.kind = OpGroup::kPair, .recv = memory, .count = count, .type = type, .peer = peer},
+             {.kind = OpKind::kPair, .recv = memory, .count = count, .type = type, .peer = peer},
              stream);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream) {
   return add(comm,
-             {.kind = OpGroup::kBroadcast,
+             {.kind = OpKind::kBroadcast,
               .send = send,
               .recv = recv,
               .count = count,
@@ -200,7 +200,7 @@ ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataT
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   return add(comm,
-             {.kind = OpGroup::kAllGather, .send = send, .recv = recv, .count = count, .type = type},
+             {.kind = OpKind::kAllGather, .send = send, .recv = recv, .count = count, .type = type},
              stream);
 }
 
@@ -210,7 +210,7 @@ ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataT
     return refuse(ncclInvalidArgument, "the stand-in does not reduce this type or operation");
   }
   return add(comm,
-             {.kind = OpGroup::kAllReduce,
+             {.kind = OpKind::kAllReduce,
               .send = send,
               .recv = recv,
               .count = count,
