@@ -210,6 +210,7 @@ void check_config(const RunConfig& config) {
     case Verb::kBench:
       check_bench(config.bench);
       if (!config.serving_bench.url.empty()) return check_serving_bench(config.serving_bench);
+      if (!config.bench.calibrate.empty()) return;
       return check_model(config.common);
     case Verb::kConvert:
       return check_convert(config.convert);

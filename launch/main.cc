@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "launch/bench.h"
+#include "launch/calibrate.h"
 #include "launch/chat.h"
 #include "launch/convert.h"
 #include "launch/doctor.h"
@@ -73,6 +74,10 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
           config, [&](RankContext& context) { return score(config, context); }, on_code);
     case Verb::kBench:
       if (!config.serving_bench.url.empty()) return serving_bench(config);
+      if (!config.bench.calibrate.empty()) {
+        return run_ranks(
+            config, [&](RankContext& context) { return calibrate(config, context); }, on_code);
+      }
       return run_ranks(
           config, [&](RankContext& context) { return bench(config, context); }, on_code);
     case Verb::kConvert:
