@@ -90,6 +90,8 @@ std::vector<CalibrationRun> run_calibration(const RunConfig& config, RankContext
     const int code =
         run_session(options_for(config.common, shape.cases), context, prepare, hooks, measure);
     check(code == 0, "the calibration's shape ", shape.name, " ended with ", code);
+    // The workers' posted receives belong to the session that has ended.
+    if (context.transport != nullptr) context.transport->set_epoch(context.transport->epoch() + 1);
   }
   return runs;
 }

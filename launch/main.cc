@@ -23,6 +23,7 @@
 #include "launch/rank_link.h"
 #include "launch/ranks.h"
 #include "launch/run_config.h"
+#include "launch/scaling_points.h"
 #include "launch/score.h"
 #include "launch/serve.h"
 #include "launch/serving_bench.h"
@@ -85,7 +86,7 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kPlan:
       return config.plan.show ? show_machine(config) : plan(config);
     case Verb::kSimulate:
-      return simulate(config);
+      return config.simulate.points.empty() ? simulate(config) : compare_points(config.simulate);
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
 }

@@ -162,6 +162,7 @@ struct SimulateOptions {
   std::string routing = "uniform";  // or zipf:S, or a file of --record-loads
   std::string format = "md";        // md, json or csv
   std::string svg;                  // file for the scaling chart
+  std::string points;               // a directory of measured points to print instead
 };
 
 enum class Verb {

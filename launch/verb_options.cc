@@ -248,6 +248,8 @@ void add_simulate(CLI::App& app, RunConfig& config) {
   add(app, "--routing", o.routing, "uniform, zipf:S or a file of --record-loads");
   add(app, "--format", o.format, "md, json or csv");
   app.add_option("--svg", o.svg, "File for a chart of throughput over ranks or batch");
+  app.add_option("--points", o.points,
+                 "Directory of bench's JSON reports: measured beside predicted (launch/scale.sh)");
 }
 
 }  // namespace
