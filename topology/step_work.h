@@ -1,0 +1,54 @@
+// What one step of a model has to read and to multiply, by kind of operation, and how long a device
+// takes for it. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/model_shape.h"
+#include "topology/device_spec.h"
+
+namespace colibri {
+
+// The tokens of one coordinator's step.
+struct StepSize {
+  double num_tokens = 1;      // T
+  double num_logit_rows = 1;  // tokens whose logits are computed
+  double seen_positions = 1;  // sum over the tokens of the positions that each attends to
+  double kv_positions = 1;    // positions whose keys and values are read: of one sequence once
+};
+// `batch` sequences that decode behind `context` positions each.
+StepSize decode_size(double batch, double context);
+// A prompt of `tokens` tokens in one step.
+StepSize prefill_size(double tokens);
+
+struct OpWork {
+  double bytes = 0, operations = 0;
+};
+
+// Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
+//   dense        all the coordinator's products but the head, the shared expert's included
+//   attention    keys and values read; 2 attention_macs a position seen
+//   elementwise  (10 + K) H + E numbers of 4 bytes a token
+using StepWork = std::array<OpWork, kNumOpKinds>;
+StepWork step_work(const ModelShape& shape, const StepSize& size);
+
+// Weights of one byte and less are narrow.
+bool experts_are_narrow(const ModelShape& shape);
+bool dense_is_narrow(const ModelShape& shape);
+
+// A coordinator's time: of one layer without exchange and experts; and of a step's head.
+double layer_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device);
+double head_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device);
+
+// A rank's time for one layer's experts: `touched` of them, `pairs` (token, expert) pairs. 0 for
+// none.
+double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs);
+
+// Bytes on the wire. A row: H values in the form that the experts take, 1.125 bytes a value for
+// narrow weights, else 4 (CPU) or 2 (GPU). A result: H values of 4 (CPU) or 2 bytes. Headers are
+// left out.
+double row_bytes(const ModelShape& shape, bool is_gpu);
+double result_bytes(const ModelShape& shape, bool is_gpu);
+
+}  // namespace colibri
