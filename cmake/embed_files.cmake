@@ -9,12 +9,12 @@ function(literal file result)
 endfunction()
 
 set(machines "")
-set(parts "\"\"")
+set(parts_text "\"\"")
 foreach(file ${FILES})
   get_filename_component(name "${file}" NAME_WE)
   literal("${file}" text)
   if(name STREQUAL "parts")
-    set(parts "${text}")
+    set(parts_text "${text}")
   else()
     string(APPEND machines "    {\"${name}\", ${text}},\n")
   endif()
@@ -31,7 +31,7 @@ ${machines}};
 
 }  // namespace
 
-std::string_view builtin_parts() { return ${parts}; }
+std::string_view builtin_parts() { return ${parts_text}; }
 
 std::span<const BuiltinMachine> builtin_machines() { return kMachines; }
 

@@ -216,7 +216,8 @@ void add_plan(CLI::App& app, RunConfig& config) {
   PlanOptions& o = config.plan;
   add_model_options(app, config.common);
   add(app, "--ranks", config.common.ranks, "Ranks to place for (0: one for each GPU)");
-  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  config.common.device = "auto";
+  add(app, "--device", config.common.device, "auto (its GPUs, if it has any), cpu or cuda");
   add(app, "--machine", o.machine, "auto (this one), a machine file, or a name such as 8xh200");
   app.add_flag("--show", o.show, "Print the machine instead of planning");
   app.add_option("--loads", o.loads, "File of --record-loads to place by");
@@ -235,7 +236,8 @@ void add_plan(CLI::App& app, RunConfig& config) {
 void add_simulate(CLI::App& app, RunConfig& config) {
   SimulateOptions& o = config.simulate;
   add_model_options(app, config.common);
-  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  config.common.device = "auto";
+  add(app, "--device", config.common.device, "auto (its GPUs, if it has any), cpu or cuda");
   add(app, "--placement", config.common.placement, "contiguous, round-robin, auto or a file");
   const auto list = [&app](const char* name, auto& values, const char* help) {
     app.add_option(name, values, help)->delimiter(',')->capture_default_str();
