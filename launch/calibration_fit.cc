@@ -35,10 +35,12 @@ struct Timed {
   double dense_us() const {
     return std::max(0.0, op_us(OpGroup::kDense) - stage(Stage::kHead)) / layers();
   }
-  // All that is left of a step without experts and waiting.
+  // With what lies between operations.
   double rows_us() const {
-    const double away = stage(Stage::kHead) + stage(Stage::kExperts) + stage(Stage::kWait);
-    return (sample->step_us - away) / layers() - dense_us() - attention_us();
+    double staged = 0;
+    for (const double us : sample->stage_us) staged += us;
+    const double rest = std::max(0.0, sample->step_us - staged);
+    return (op_us(OpGroup::kRows) + op_us(OpGroup::kExchange) + rest) / layers();
   }
   double pairs() const { return static_cast<double>(sample->what.num_tokens) * shape->top_k; }
   bool is_remote() const { return sample->compute_us.size() > 1; }
