@@ -52,7 +52,7 @@ std::string replicas_advice(const Planning& planning) {
   std::string text = fmt::format("replicas a layer: {}", planning.best.num_replicas);
   for (const PlannedChoice& choice : planning.choices) {
     if (choice.rank0_holds != planning.best.rank0_holds) continue;
-    text += fmt::format("{} {}: {}", text.find(" (") == std::string::npos ? " (" : ",",
+    text += fmt::format("{}{}: {}", text.find(" (") == std::string::npos ? " (" : ", ",
                         choice.num_replicas, ms(choice.step.step_us));
   }
   return text + ")";
