@@ -11,6 +11,8 @@
 namespace colibri {
 namespace {
 
+// Ranks this close to their mean are level.
+constexpr double kLevel = 1e-4;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<size_t> holders_of(const LayerProblem& problem) {
@@ -154,11 +156,20 @@ class Improver {
   }
   int64_t moves_of(const Change& change) const { return change.back >= 0 ? 2 : 1; }
 
+  // What no rank can be below.
+  double mean_us() const {
+    double sum = 0;
+    for (const size_t rank : holders_) sum += state_.rank_us(rank);
+    return sum / static_cast<double>(holders_.size());
+  }
+
   // The slowest rank hands slots on until nothing helps.
   void level() {
     const size_t limit = 4 * state_.counts().size() + 64;
+    const double enough = mean_us() * (1 + kLevel);
     for (size_t round = 0; round < limit; ++round) {
       const size_t from = state_.slowest();
+      if (state_.rank_us(from) <= enough) return;
       const Change change = best_of(from);
       const double now = state_.rank_us(from);
       if (change.value >= now * (1 - least_gain_) - 1e-12) return;
