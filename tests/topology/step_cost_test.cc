@@ -65,23 +65,6 @@ TEST(LayerFiguresTest, CountedPairsMoveTheRows) {
   EXPECT_NEAR(rows(), 2, 1e-9);
 }
 
-ModelShape round_shape() {
-  ModelShape shape = shape_of(16, {true, true});
-  shape.hidden_size = 1000;
-  shape.expert_width = 1000;
-  shape.expert_bytes = 2 * shape.expert_macs();
-  shape.dense_macs = 4'000'000;
-  shape.layer_bytes = 8'000'000;
-  shape.shared_macs = 1'000'000;
-  shape.shared_bytes = 2'000'000;
-  shape.kv_bytes_per_token = 4000;
-  shape.attention_macs = 2000;
-  shape.head_bytes = 6'000'000;
-  shape.head_macs = 3'000'000;
-  shape.vocab_size = 3000;
-  return shape;
-}
-
 TEST(StepCostTest, ADecodeStepReadsWeightsOnceAndEachCacheOnce) {
   const ModelShape shape = round_shape();
   const CoordinatorOps ops =
