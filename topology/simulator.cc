@@ -40,27 +40,27 @@ std::set<std::string> kinds_between(const StepRanks& ranks) {
 
 }  // namespace
 
-const char* to_string(Stage stage) {
+const char* to_string(StepStage stage) {
   switch (stage) {
-    case Stage::kDense:
+    case StepStage::kDense:
       return "projections";
-    case Stage::kAttention:
+    case StepStage::kAttention:
       return "attention";
-    case Stage::kElementwise:
+    case StepStage::kElementwise:
       return "norms and router";
-    case Stage::kOwnExperts:
+    case StepStage::kOwnExperts:
       return "own experts";
-    case Stage::kDispatch:
+    case StepStage::kDispatch:
       return "dispatch";
-    case Stage::kQueue:
+    case StepStage::kQueue:
       return "rows wait";
-    case Stage::kExperts:
+    case StepStage::kExperts:
       return "experts";
-    case Stage::kCombine:
+    case StepStage::kCombine:
       return "combine";
-    case Stage::kHead:
+    case StepStage::kHead:
       return "head";
-    case Stage::kPicking:
+    case StepStage::kPicking:
       return "picking";
   }
   fail(ErrorKind::kInternal, "Stage value ", static_cast<int>(stage));
@@ -186,13 +186,13 @@ const char* limit_of(const OpCost& cost, const OpUse& use) {
   return reading > computing ? "reading memory" : "computing";
 }
 
-std::string op_text(const StepRun& run, Stage stage, size_t rank, const OpUse& use) {
+std::string op_text(const StepRun& run, StepStage stage, size_t rank, const OpUse& use) {
   const auto part = static_cast<size_t>(run.ranks.parts[rank]);
   return std::string(to_string(stage)) + " on " + run.ranks.cluster.parts[part].name + ": " +
          limit_of(run.ranks.device(rank).cost(use.kind, use.is_narrow), use);
 }
 
-std::string exchange_text(const StepRun& run, const SimulatedStep& step, Stage stage) {
+std::string exchange_text(const StepRun& run, const SimulatedStep& step, StepStage stage) {
   const double starts = run.shape.num_moe_layers() * exchange_start_us(run.ranks);
   if (step.us(stage) < 2 * starts || step.busiest_link.empty()) {
     return std::string(to_string(stage)) + ": starting exchanges";
@@ -204,7 +204,7 @@ std::string exchange_text(const StepRun& run, const SimulatedStep& step, Stage s
 
 std::string bottleneck_text(const StepRun& run, const SimulatedStep& step) {
   const auto most = std::max_element(step.stage_us.begin(), step.stage_us.end());
-  const auto stage = static_cast<Stage>(most - step.stage_us.begin());
+  const auto stage = static_cast<StepStage>(most - step.stage_us.begin());
   const auto first = static_cast<size_t>(run.ranks.coordinators[0]);
   const double share = 1 / static_cast<double>(run.ranks.coordinators.size());
   const CoordinatorOps ops = coordinator_ops(run.shape, run.formats, run.step, share);
@@ -213,24 +213,24 @@ std::string bottleneck_text(const StepRun& run, const SimulatedStep& step) {
   const double pairs = run.step.num_tokens * sources * run.shape.top_k / holders;
   const double touched = std::min(pairs, run.shape.num_experts / holders);
   switch (stage) {
-    case Stage::kDense:
+    case StepStage::kDense:
       return op_text(run, stage, first, ops.dense);
-    case Stage::kAttention:
+    case StepStage::kAttention:
       return op_text(run, stage, first, ops.attention);
-    case Stage::kElementwise:
+    case StepStage::kElementwise:
       return op_text(run, stage, first, ops.elementwise);
-    case Stage::kOwnExperts:
+    case StepStage::kOwnExperts:
       return op_text(run, stage, first, ops.shared);
-    case Stage::kDispatch:
-    case Stage::kCombine:
+    case StepStage::kDispatch:
+    case StepStage::kCombine:
       return exchange_text(run, step, stage);
-    case Stage::kQueue:
-    case Stage::kExperts:
+    case StepStage::kQueue:
+    case StepStage::kExperts:
       return op_text(run, stage, static_cast<size_t>(step.slowest_rank),
                      expert_op(run.shape, run.formats, touched, pairs));
-    case Stage::kHead:
+    case StepStage::kHead:
       return op_text(run, stage, first, ops.head);
-    case Stage::kPicking:
+    case StepStage::kPicking:
       return op_text(run, stage, first, ops.picking);
   }
   fail(ErrorKind::kInternal, "Stage value ", static_cast<int>(stage));

@@ -27,7 +27,7 @@
 
 namespace colibri {
 
-enum class Stage : uint8_t {
+enum class StepStage : uint8_t {
   kDense,
   kAttention,
   kElementwise,
@@ -39,8 +39,8 @@ enum class Stage : uint8_t {
   kHead,
   kPicking,
 };
-inline constexpr size_t kNumStages = 10;
-const char* to_string(Stage stage);
+inline constexpr size_t kNumStepStages = 10;
+const char* to_string(StepStage stage);
 
 // Borrowed: all of it outlives the call.
 struct StepRun {
@@ -56,13 +56,13 @@ struct StepRun {
 struct SimulatedStep {
   double total_us = 0;
   // Along the chain of events that the end of the step waited for; they add up to total_us.
-  std::array<double, kNumStages> stage_us = {};
+  std::array<double, kNumStepStages> stage_us = {};
   std::string bottleneck;    // what most of that time is, in words
   std::string busiest_link;  // with its direction; "" where nothing travels
   double busiest_link_us = 0;
   int slowest_rank = 0;  // that was waited for most often
 
-  double us(Stage stage) const { return stage_us[static_cast<size_t>(stage)]; }
+  double us(StepStage stage) const { return stage_us[static_cast<size_t>(stage)]; }
 };
 
 // Cost: one coordinator and R ranks, O(L R) messages; N coordinators, N times that; symmetric,

@@ -35,7 +35,7 @@ struct Coordinator {
   size_t num_waiting = 0;
   std::vector<Answer> answers;  // [R] of this layer
   Answer last;
-  std::array<double, kNumStages> stage_us = {};
+  std::array<double, kNumStepStages> stage_us = {};
   std::vector<int> waited_for;  // [R] how often
   double ended = 0;
 };
@@ -112,7 +112,7 @@ class Events {
   }
 
   // Runs on the coordinator's device once it is free; returns when it ends.
-  double run_op(Coordinator& c, Stage stage, const OpUse& use, double at_us) {
+  double run_op(Coordinator& c, StepStage stage, const OpUse& use, double at_us) {
     double& free = rank_free_[static_cast<size_t>(c.rank)];
     const double begin = std::max(at_us, free);
     free = begin + use.us(device(c));
@@ -123,13 +123,13 @@ class Events {
   void begin_layer(double now, size_t index) {
     Coordinator& c = coordinators_[index];
     if (c.layer == run_.shape.num_layers) {
-      now = run_op(c, Stage::kHead, ops_.head, now);
-      c.ended = run_op(c, Stage::kPicking, ops_.picking, now);
+      now = run_op(c, StepStage::kHead, ops_.head, now);
+      c.ended = run_op(c, StepStage::kPicking, ops_.picking, now);
       return;
     }
-    now = run_op(c, Stage::kDense, ops_.dense, now);
-    now = run_op(c, Stage::kAttention, ops_.attention, now);
-    now = run_op(c, Stage::kElementwise, ops_.elementwise, now);
+    now = run_op(c, StepStage::kDense, ops_.dense, now);
+    now = run_op(c, StepStage::kAttention, ops_.attention, now);
+    now = run_op(c, StepStage::kElementwise, ops_.elementwise, now);
     if (run_.shape.layer_is_moe[static_cast<size_t>(c.layer)]) {
       push(now, EventKind::kPost, index, 0);
     } else {
@@ -211,19 +211,19 @@ class Events {
   void end_layer(Coordinator& c, size_t index, double posted) {
     const Answer& last = c.last;
     double now = posted;
-    const auto spend = [&](Stage stage, double until) {
+    const auto spend = [&](StepStage stage, double until) {
       c.stage_us[static_cast<size_t>(stage)] += until - now;
       now = until;
     };
     if (last.back > posted) {
       ++c.waited_for[last.rank];
-      spend(Stage::kDispatch, last.arrived);
-      spend(Stage::kQueue, last.started);
-      spend(Stage::kExperts, last.done);
-      spend(Stage::kCombine, last.back);
+      spend(StepStage::kDispatch, last.arrived);
+      spend(StepStage::kQueue, last.started);
+      spend(StepStage::kExperts, last.done);
+      spend(StepStage::kCombine, last.back);
     }
-    if (c.own_done > now) spend(Stage::kOwnExperts, c.own_done);
-    now = run_op(c, Stage::kCombine, ops_.combine, now);
+    if (c.own_done > now) spend(StepStage::kOwnExperts, c.own_done);
+    now = run_op(c, StepStage::kCombine, ops_.combine, now);
     ++c.layer;
     push(now, EventKind::kLayer, index, 0);
   }

@@ -20,17 +20,17 @@ class Symmetric {
   SimulatedStep run() {
     FiguresOfLayers figures(run_, run_.step.num_tokens);
     for (int layer = 0; layer < run_.shape.num_layers; ++layer) {
-      add(Stage::kDense, slowest(ops_.dense));
-      add(Stage::kAttention, slowest(ops_.attention));
-      add(Stage::kElementwise, slowest(ops_.elementwise));
+      add(StepStage::kDense, slowest(ops_.dense));
+      add(StepStage::kAttention, slowest(ops_.attention));
+      add(StepStage::kElementwise, slowest(ops_.elementwise));
       if (!run_.shape.layer_is_moe[static_cast<size_t>(layer)]) continue;
       bool is_new = true;
       const LayerFigures& of_layer = figures.of(layer, is_new);
       if (is_new) time_ = time_of(of_layer);
       add_moe_layer();
     }
-    add(Stage::kHead, slowest(ops_.head));
-    add(Stage::kPicking, slowest(ops_.picking));
+    add(StepStage::kHead, slowest(ops_.head));
+    add(StepStage::kPicking, slowest(ops_.picking));
     name_busiest_link();
     return step_;
   }
@@ -42,7 +42,7 @@ class Symmetric {
     std::vector<double> out, back;  // of each link
   };
 
-  void add(Stage stage, double us) {
+  void add(StepStage stage, double us) {
     step_.stage_us[static_cast<size_t>(stage)] += us;
     step_.total_us += us;
   }
@@ -93,10 +93,10 @@ class Symmetric {
   }
 
   void add_moe_layer() {
-    add(Stage::kDispatch, time_.dispatch);
-    add(Stage::kOwnExperts, std::max(0.0, slowest(ops_.shared) - time_.dispatch));
-    add(Stage::kExperts, time_.experts);
-    add(Stage::kCombine, time_.combine + slowest(ops_.combine));
+    add(StepStage::kDispatch, time_.dispatch);
+    add(StepStage::kOwnExperts, std::max(0.0, slowest(ops_.shared) - time_.dispatch));
+    add(StepStage::kExperts, time_.experts);
+    add(StepStage::kCombine, time_.combine + slowest(ops_.combine));
     step_.slowest_rank = time_.slowest_rank;
     for (size_t i = 0; i < out_us_.size(); ++i) out_us_[i] += time_.out[i];
     for (size_t i = 0; i < back_us_.size(); ++i) back_us_[i] += time_.back[i];

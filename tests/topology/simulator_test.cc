@@ -33,14 +33,14 @@ struct Case {
 TEST(SimulatorTest, OneCoordinatorAndOneWorkerTakeTheSumOfTheirParts) {
   const Case c(switched_machine(1, 2, round_device()), 2, 1, decode_step(4, 100));
   const SimulatedStep step = simulate_step(c.run);
-  EXPECT_NEAR(step.us(Stage::kDense), 2 * 12, 1e-6);
-  EXPECT_NEAR(step.us(Stage::kAttention), 2 * 10.8, 1e-6);
-  EXPECT_NEAR(step.us(Stage::kElementwise), 2 * 10.096, 1e-6);
-  EXPECT_NEAR(step.us(Stage::kDispatch), 2 * (5 + 1 + 2 + 0.08), 1e-6);
-  EXPECT_NEAR(step.us(Stage::kExperts), 2 * (10 + 6.62109375 * 6), 1e-6);
-  EXPECT_NEAR(step.us(Stage::kCombine), 2 * (5 + 1 + 2 + 0.16 + 10.016), 1e-6);
-  EXPECT_NEAR(step.us(Stage::kHead), 16, 1e-6);
-  EXPECT_NEAR(step.us(Stage::kPicking), 10.048, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kDense), 2 * 12, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kAttention), 2 * 10.8, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kElementwise), 2 * 10.096, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kDispatch), 2 * (5 + 1 + 2 + 0.08), 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kExperts), 2 * (10 + 6.62109375 * 6), 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kCombine), 2 * (5 + 1 + 2 + 0.16 + 10.016), 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kHead), 16, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kPicking), 10.048, 1e-6);
   EXPECT_NEAR(step.total_us, std::accumulate(step.stage_us.begin(), step.stage_us.end(), 0.0),
               1e-6);
   EXPECT_EQ(step.bottleneck, "experts on node0.gpu1: reading memory");
@@ -51,19 +51,19 @@ TEST(SimulatorTest, OneCoordinatorAndOneWorkerTakeTheSumOfTheirParts) {
 TEST(SimulatorTest, SymmetricRanksShareTokensAndExperts) {
   const Case c(switched_machine(1, 2, round_device()), 2, 0, decode_step(4, 100));
   const SimulatedStep step = simulate_step(c.run);
-  EXPECT_NEAR(step.us(Stage::kAttention), 2 * 10.4, 1e-6);
-  EXPECT_NEAR(step.us(Stage::kDispatch), 2 * (8 + 0.030667), 1e-4);
-  EXPECT_NEAR(step.us(Stage::kOwnExperts), 2 * (12 - 8.030667), 1e-4);
-  EXPECT_NEAR(step.us(Stage::kExperts), 2 * (10 + 3.310547 * 6), 1e-4);
-  EXPECT_NEAR(step.us(Stage::kCombine), 2 * (8 + 0.04 + 10.008), 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kAttention), 2 * 10.4, 1e-6);
+  EXPECT_NEAR(step.us(StepStage::kDispatch), 2 * (8 + 0.030667), 1e-4);
+  EXPECT_NEAR(step.us(StepStage::kOwnExperts), 2 * (12 - 8.030667), 1e-4);
+  EXPECT_NEAR(step.us(StepStage::kExperts), 2 * (10 + 3.310547 * 6), 1e-4);
+  EXPECT_NEAR(step.us(StepStage::kCombine), 2 * (8 + 0.04 + 10.008), 1e-6);
 }
 
 TEST(SimulatorTest, OneRankSendsNothing) {
   const Case c(switched_machine(1, 1, round_device()), 1, 1, decode_step(4, 100));
   const SimulatedStep step = simulate_step(c.run);
-  EXPECT_EQ(step.us(Stage::kDispatch), 0);
+  EXPECT_EQ(step.us(StepStage::kDispatch), 0);
   EXPECT_EQ(step.busiest_link, "");
-  EXPECT_GT(step.us(Stage::kExperts), 0);
+  EXPECT_GT(step.us(StepStage::kExperts), 0);
 }
 
 // All 300 tokens want all three workers: 900 rows of 200 us leave by one link, the last third
@@ -76,7 +76,7 @@ TEST(SimulatorTest, MessagesQueueAtASharedLink) {
   Case c(cluster, 4, 1, decode_step(300, 1));
   c.shape.top_k = 16;
   const SimulatedStep step = simulate_step(c.run);
-  EXPECT_NEAR(step.us(Stage::kDispatch), 2 * (900 * 200 + 2), 1e-3);
+  EXPECT_NEAR(step.us(StepStage::kDispatch), 2 * (900 * 200 + 2), 1e-3);
   EXPECT_EQ(step.busiest_link, "node0.switch > node0.gpu0 (nvlink)");
 }
 
@@ -84,7 +84,7 @@ TEST(SimulatorTest, AWorkerServesCoordinatorsInOrderOfArrival) {
   const Case c(switched_machine(1, 3, round_device()), 3, 2, decode_step(4, 100));
   EXPECT_EQ(c.ranks.coordinators, (std::vector<int>{0, 1}));
   const SimulatedStep step = simulate_step(c.run);
-  EXPECT_GT(step.us(Stage::kQueue), 0);
+  EXPECT_GT(step.us(StepStage::kQueue), 0);
   EXPECT_NEAR(step.total_us, std::accumulate(step.stage_us.begin(), step.stage_us.end(), 0.0),
               1e-6);
   EXPECT_EQ(simulate_step(c.run).total_us, step.total_us);
