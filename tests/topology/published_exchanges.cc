@@ -3,7 +3,8 @@
 
 #include "tests/topology/machines.h"
 #include "tests/topology/published.h"
-#include "topology/step_cost.h"
+#include "topology/cluster.h"
+#include "topology/rank_map.h"
 
 namespace colibri {
 namespace {
@@ -195,26 +196,25 @@ std::vector<PublishedTable> low_latency_tables() {
 
 // The same kernels over several nodes of eight, 128 tokens a rank, through the machine's links: the
 // busiest link of all pairs decides, as in the simulator's symmetric form.
-double over_nodes_us(int num_ranks, double row_bytes, double nvlink_gbps, double nic_gbps) {
+// Of rows of bf16; those of others take as much more or less as they are longer.
+double over_nodes_us(int num_ranks, double nvlink_gbps, double nic_gbps) {
   DeviceSpec device;
   device.name = "gpu";
+  device.is_gpu = true;
   Cluster cluster = switched_machine(std::max(1, num_ranks / 8), 8, device);
   for (ClusterLink& link : cluster.links) {
     link.latency_us = 0;
     link.gbps = link.kind == "nvlink" ? nvlink_gbps : link.kind == "ib" ? nic_gbps : 1000;
   }
-  const StepRanks ranks = step_ranks(cluster, default_rank_parts(cluster, num_ranks, false), 0);
-  StepFormats formats;
-  formats.row_bytes = row_bytes;
-  const ModelShape shape = shape_of(256, {true});
-  const LayerTerms terms = layer_terms(shape, formats, decode_step(1, 1), ranks);
-  double most = 0;  // each rank gets 128 tokens' 8 pairs from all, in equal parts
-  for (const LinkTerm& link : terms.dispatch_links) {
-    double sum = 0;
-    for (const double us : link.row_us) sum += us * 128 * 8;
-    most = std::max(most, sum);
-  }
-  return most;
+  std::vector<int> all;
+  for (int rank = 0; rank < num_ranks; ++rank) all.push_back(rank);
+  const RankMap ranks(cluster, default_rank_parts(cluster, num_ranks, false), all);
+  ModelShape shape = shape_of(256, {true});
+  shape.hidden_size = 7168;
+  const LayerTerms terms = link_terms(shape, ranks, {});
+  // Each rank gets 128 tokens' 8 pairs from all, in equal parts.
+  const std::vector<double> pairs(static_cast<size_t>(num_ranks), 128 * 8);
+  return busiest_link(terms.combine_links, &LinkTerm::result_us, pairs).us;
 }
 
 struct NodesRow {
@@ -233,15 +233,13 @@ PublishedTable over_nodes(const char* name, const char* source, double nvlink_gb
                         {}};
   for (const NodesRow& row : rows) {
     const std::string what = "EP" + std::to_string(row.num_ranks);
+    const double links_us = over_nodes_us(row.num_ranks, nvlink_gbps, nic_gbps);
     const auto use = [&](int fit) {
       return is_fitted && row.num_ranks == fit ? RowUse::kFit : RowUse::kJudged;
     };
-    result.rows.push_back({what + " dispatch", row.dispatch_us,
-                           13 + over_nodes_us(row.num_ranks, 7168 * kFp8Row, nvlink_gbps, nic_gbps),
-                           use(64)});
     result.rows.push_back(
-        {what + " combine", row.combine_us,
-         13 + over_nodes_us(row.num_ranks, 7168 * kBf16Row, nvlink_gbps, nic_gbps), use(8)});
+        {what + " dispatch", row.dispatch_us, 13 + links_us * kFp8Row / kBf16Row, use(64)});
+    result.rows.push_back({what + " combine", row.combine_us, 13 + links_us, use(8)});
   }
   return result;
 }
