@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "topology/device_spec.h"
+
 namespace colibri {
 
 enum class RowUse : uint8_t {
@@ -24,6 +26,15 @@ struct PublishedTable {
   std::string name, source, constants;  // which rows gave which numbers
   std::vector<PublishedRow> rows;
 };
+
+// What the tables' fitted rows give for a device of the catalogue; empty names are left out.
+struct FittedDevice {
+  std::string device, link;
+  OpCost experts;  // narrow; fixed_us 0: no such table
+  double exchange_us = 0, exchange_us_per_peer = 0, exchange_tail = 0, link_gbps = 0;
+};
+std::vector<FittedDevice> fitted_experts();
+std::vector<FittedDevice> fitted_exchanges();
 
 std::vector<PublishedTable> published_experts();
 std::vector<PublishedTable> published_exchanges();

@@ -306,6 +306,24 @@ PublishedTable one_sided(bool is_dispatch) {
 
 }  // namespace
 
+std::vector<FittedDevice> fitted_exchanges() {
+  std::vector<FittedDevice> devices;
+  const auto add = [&](const char* device, const char* link, const NcclTable& table) {
+    const Exchange e = fitted(table.rows[0], table.rows[2]);
+    devices.push_back({.device = device,
+                       .link = link,
+                       .experts = {},
+                       .exchange_us = e.start_us,
+                       .exchange_us_per_peer = e.start_us_per_peer,
+                       .exchange_tail = e.tail,
+                       .link_gbps = e.gbps});
+  };
+  add("h200", "nvlink4", kH200);
+  add("h100", "nvlink4", kH100);
+  add("b200", "nvlink5", kB200);
+  return devices;
+}
+
 std::vector<PublishedTable> published_exchanges() {
   std::vector<PublishedTable> tables = nccl_tables();
   tables.push_back(raw_nccl());

@@ -154,6 +154,13 @@ PublishedTable latent(const char* device, const OpCost& dense, const OpCost& att
 
 }  // namespace
 
+std::vector<FittedDevice> fitted_experts() {
+  OpCost h100 = line_of(kH100);
+  h100.gops = h200_cost().gops;
+  return {{.device = "h200", .link = {}, .experts = h200_cost()},
+          {.device = "h100", .link = {}, .experts = h100}};
+}
+
 std::vector<PublishedTable> published_experts() {
   const char* const kMixtral =
       "vLLM's times grow from 32 to 512 tokens by more than reading and computing explain (128 "

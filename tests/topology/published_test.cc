@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "topology/catalogue.h"
+
 namespace colibri {
 namespace {
 
@@ -71,6 +73,24 @@ TEST(PublishedTest, ExpertsAndAttentionAreWithinTheBounds) {
 
 TEST(PublishedTest, ExchangesAreWithinTheBounds) {
   expect_within_bounds(published_exchanges(), 90);
+}
+
+// Three percent for links: H100 and H200 share one link of the catalogue.
+TEST(PublishedTest, TheCatalogueHasTheFittedNumbers) {
+  const Catalogue& catalogue = builtin_catalogue();
+  for (const FittedDevice& fitted : fitted_experts()) {
+    const OpCost& cost = catalogue.devices.at(fitted.device).cost(OpKind::kExperts, true);
+    EXPECT_NEAR(cost.fixed_us / fitted.experts.fixed_us, 1, 0.02) << fitted.device;
+    EXPECT_NEAR(cost.gbps / fitted.experts.gbps, 1, 0.02) << fitted.device;
+    EXPECT_NEAR(cost.gops / fitted.experts.gops, 1, 0.02) << fitted.device;
+  }
+  for (const FittedDevice& fitted : fitted_exchanges()) {
+    const DeviceSpec& device = catalogue.devices.at(fitted.device);
+    EXPECT_NEAR(device.exchange_us / fitted.exchange_us, 1, 0.02) << fitted.device;
+    EXPECT_NEAR(device.exchange_us_per_peer / fitted.exchange_us_per_peer, 1, 0.02);
+    EXPECT_NEAR(device.exchange_tail, fitted.exchange_tail, 0.02) << fitted.device;
+    EXPECT_NEAR(catalogue.links.at(fitted.link).gbps / fitted.link_gbps, 1, 0.03);
+  }
 }
 
 }  // namespace
