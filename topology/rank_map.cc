@@ -118,7 +118,7 @@ double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
     if (with_bytes < total) continue;
     total = with_bytes;
     start = ranks.exchange_us(rank) + ranks.longest_latency_us();
-    sharpness = ranks.device(rank).exchange_sharpness;
+    sharpness = ranks.crosses_network() ? 1 : ranks.device(rank).exchange_sharpness;
   }
   if (link_us <= 0 || start <= 0) return total;
   const double start_part = start * std::pow(start / total, sharpness - 1);
@@ -166,6 +166,9 @@ RankMap::RankMap(const Cluster& cluster, std::vector<int> part_of_rank,
     fail(ErrorKind::kInput, "coordinator ", rank, " is none of ", num_ranks(), " ranks");
   }
   check(!coordinators_.empty(), "a run without a coordinator");
+  for (int rank = 1; rank < num_ranks(); ++rank) {
+    for (const LinkUse& use : route(0, rank)) crosses_network_ |= crosses_nodes(use);
+  }
 }
 
 std::vector<int> RankMap::distinct(const std::vector<int>& parts) {
@@ -204,8 +207,9 @@ std::string RankMap::link_name(const LinkUse& use) const {
 double RankMap::exchange_us(int rank, double latency_us, double link_us) const {
   const DeviceSpec& spec = device(rank);
   const double peers = std::max(1, num_ranks() - 1);
-  return spec.exchange_total_us(exchange_us(rank) + latency_us,
-                                link_us * (1 + spec.exchange_tail / peers));
+  const double start = exchange_us(rank) + latency_us;
+  const double links = link_us * (1 + spec.exchange_tail / peers);
+  return crosses_network_ ? start + links : spec.exchange_total_us(start, links);
 }
 
 double RankMap::longest_latency_us() const {

@@ -36,11 +36,13 @@ class RankMap {
   }
   // What an exchange takes without a byte, as `rank` sees it.
   double exchange_us(int rank) const;
-  // A whole exchange (DeviceSpec::exchange_total_us): its start with the way's latency, and what
-  // the busiest link takes for the bytes.
+  // A whole exchange: its start with the way's latency, and what the busiest link takes for the
+  // bytes, joined by DeviceSpec::exchange_total_us. Over a network both are added: the exponent is
+  // that of exchanges within a node, and published ones over networks are straight lines.
   double exchange_us(int rank, double latency_us, double link_us) const;
   bool crosses_packages(const LinkUse& use) const;
   bool crosses_nodes(const LinkUse& use) const;
+  bool crosses_network() const { return crosses_network_; }  // between some of its ranks
   // The longest way's latency between a coordinator and a rank.
   double longest_latency_us() const;
   std::string link_name(const LinkUse& use) const;  // "node0.cpu0 > node0.cpu1 (upi-spr)"
@@ -54,6 +56,7 @@ class RankMap {
   std::vector<size_t> place_;  // [R] in ends_
   ClusterRoutes routes_;
   std::vector<DeviceSpec> devices_;
+  bool crosses_network_ = false;
 };
 
 // What the planner minimises, of a mean layer: `size` is the step of each coordinator. Rates of

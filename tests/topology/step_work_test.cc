@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "tests/topology/machines.h"
+#include "topology/cluster_file.h"
 #include "topology/layer_figures.h"
 #include "topology/placement.h"
 #include "topology/rank_map.h"
@@ -117,6 +118,27 @@ TEST(LayerTermsTest, RowsPassTheLinksOfTheirWay) {
   EXPECT_DOUBLE_EQ(wire.row_us[2], 0.2);
   EXPECT_DOUBLE_EQ(named(terms.combine_links, "node1.nic1 > fabric (ib)").result_us[3], 0.2);
   EXPECT_DOUBLE_EQ(ranks.longest_latency_us(), 1 + 2 + 2 + 1);
+}
+
+// Two GPUs and two NICs at one PCIe switch: each GPU has a NIC of its own, out and in.
+TEST(LayerTermsTest, GpusOfASwitchTakeOneNicEach) {
+  const Cluster cluster = parse_cluster(
+      "colibri_machine = 1\nname = \"two\"\n[[node]]\ncount = 2\ncpu = \"cpu-server\"\n"
+      "cores = 8\nmemory_gb = 64\ngpu = \"h200\"\ngpus = 2\ngpus_per_switch = 2\n"
+      "pcie = \"pcie5-x16\"\nnics = 2\nnic = \"ib-400g\"\n",
+      "test");
+  const RankMap ranks = map_of(cluster, 4, {0, 1, 2, 3});
+  const LayerTerms terms = link_terms(round_shape(), ranks, {});
+  std::vector<double> nic_us;
+  for (const LinkTerm& link : terms.dispatch_links) {
+    if (link.name.find("(ib-400g)") == std::string::npos) continue;
+    nic_us.push_back(std::accumulate(link.row_us.begin(), link.row_us.end(), 0.0));
+  }
+  ASSERT_EQ(nic_us.size(), 8u);  // four NICs, both ways
+  for (const double us : nic_us) EXPECT_DOUBLE_EQ(us, nic_us[0]);
+  EXPECT_TRUE(ranks.crosses_network());
+  EXPECT_DOUBLE_EQ(ranks.exchange_us(0, 0, 7),
+                   ranks.exchange_us(0) + 7 * (1 + ranks.device(0).exchange_tail / 3));
 }
 
 // Two ranks, one of which holds all: 30 rows of 0.02 us, 60 results of as much.
