@@ -163,8 +163,8 @@ class Simulation {
     Answer& answer = states_[c].answers[static_cast<size_t>(rank)];
     const double us = experts_us(figures(states_[c]), rank);
     answer.rows_us = now;
+    answer.begun_us = std::max(now, rank_free_us_[static_cast<size_t>(rank)]);
     answer.computed_us = run_on(rank, now, us);
-    answer.begun_us = answer.computed_us - us;
     push(answer.computed_us, StepEventKind::kComputed, c, rank);
   }
 
