@@ -70,8 +70,7 @@ class Device {
   // Returns once the event as last recorded is reached; at once if it never was.
   virtual void synchronize(const Event& event) = 0;
 
-  // An event that knows when it was reached. Time between two that are, as the device measured it,
-  // 0 for a host's.
+  // An event that knows when it was reached. Time between two that are, as the device measured it.
   virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }
   virtual double elapsed_us(const Event& /*start*/, const Event& /*end*/) { return 0; }
   // Time that all threads spent inside synchronize() of this device and its streams since it was

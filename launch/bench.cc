@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/probe.h"
 #include "launch/bench_gpu.h"
+#include "launch/bench_predict.h"
 #include "launch/bench_report.h"
 #include "launch/bench_run.h"
 #include "launch/model_session.h"
@@ -143,6 +144,7 @@ int measure(const RunConfig& config, const RankContext& context, ModelSession& s
                                   },
                               .profiled = profiled,
                               .trace_directory = config.bench.trace});
+  if (!config.bench.predict.empty()) add_predictions(config, session, report.results);
   if (limits) report.limits = limits->measured();
   if (gpu_limits) report.limits.gpu = gpu_limits->measured();
   report.facts = facts_of(config, context, session);

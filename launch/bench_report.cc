@@ -103,6 +103,22 @@ std::string main_table(const BenchReport& report) {
   return text;
 }
 
+// Empty without predictions.
+std::string prediction_table(const BenchReport& report) {
+  std::string text;
+  for (const BenchResult& result : report.results) {
+    if (!result.predicted_step_us) continue;
+    const double measured = row_of(result).ms_per_step, predicted = *result.predicted_step_us / 1e3;
+    text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:+.1f} % |\n", result.what.name(),
+                        result.what.batch, measured, predicted,
+                        measured > 0 ? 100 * (predicted / measured - 1) : 0);
+  }
+  if (text.empty()) return text;
+  return "\nA step, predicted beside measured:\n\n| test | batch | ms/step | predicted | error |\n"
+         "|---|---:|---:|---:|---:|\n" +
+         text;
+}
+
 std::string stage_table(const BenchReport& report) {
   std::string head = "| test | batch |", rule = "|---|---:|";
   for (size_t i = 0; i < kNumStages; ++i) {
@@ -216,6 +232,7 @@ nlohmann::json json_of(const BenchReport& report, const BenchResult& result) {
                          {"exchange_mb_per_step", row.exchange_mb_per_step},
                          {"exchange_share", row.exchange_share},
                          {"samples", samples}};
+  if (result.predicted_step_us) json["predicted_ms_per_step"] = *result.predicted_step_us / 1e3;
   if (report.facts.is_on_gpu) json["gpu"] = gpu_json_of(result);
   return json;
 }
@@ -271,6 +288,7 @@ std::string report_markdown(const BenchReport& report) {
       f.routing, f.cpu, f.date, f.version, f.command);
   text += limits_text(report) + "\n" + main_table(report);
   text += "\nWhere the coordinator's time goes:\n\n" + stage_table(report);
+  text += prediction_table(report);
   if (f.is_on_gpu) text += gpu_markdown(report);
   if (f.num_ranks > 1 && ranks_are_timed(report)) {
     text += "\nEach rank computed, and was waited for:\n\n" + rank_table(report);

@@ -47,6 +47,7 @@ struct BenchResult {
   BenchCase what;
   std::vector<BenchSample> samples;        // in order
   std::optional<GpuProfile> profile = {};  // of one further run, on a GPU
+  std::optional<double> predicted_step_us = {};  // bench --predict
 };
 
 // All cases that the options ask for, prefill first.

@@ -3,29 +3,58 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
 
-#include "launch/calibration_runs.h"
+#include "base/error.h"
+#include "launch/calibration_fit.h"
+#include "launch/process_clock.h"
+#include "launch/session_setup.h"
+#include "topology/cluster_file.h"
+#include "topology/system_memory.h"
 
 namespace colibri {
+namespace {
+
+std::string fit_text(const CalibrationFit& fit) {
+  std::string text = "operation    fixed us   GB/s    GOP/s  sharpness  error: median  largest\n";
+  for (size_t i = 0; i < kNumOpKinds; ++i) {
+    const OpCost& cost = fit.device.narrow[i];
+    text += fmt::format("{:<12} {:8.2f} {:6.1f} {:8.1f} {:10.2f} {:13.1f} % {:6.1f} %\n",
+                        to_string(static_cast<OpKind>(i)), cost.fixed_us, cost.gbps, cost.gops,
+                        cost.sharpness, 100 * fit.errors[i].median, 100 * fit.errors[i].worst);
+  }
+  if (fit.link_gbps > 0) {
+    text +=
+        fmt::format("exchange     {:8.2f} {:6.1f}\n", 2 * fit.device.exchange_us, fit.link_gbps);
+  }
+  return text;
+}
+
+void write_machine(const std::string& path, const Cluster& cluster, const std::string& source) {
+  std::ofstream file(path, std::ios::binary);
+  file << cluster_text(cluster, source);
+  file.close();
+  if (!file) fail(ErrorKind::kEnvironment, "--calibrate ", path, ": cannot be written");
+}
+
+}  // namespace
 
 int calibrate(const RunConfig& config, RankContext& context) {
   const std::vector<CalibrationRun> runs = run_calibration(config, context);
-  for (const CalibrationRun& run : runs) {
-    for (const StepSample& s : run.samples) {
-      fmt::print("{} H{} T{} ctx{} step {:.0f} us touched {:.1f}:", s.what.is_prefill ? "pp" : "tg",
-                 run.shape.hidden_size, s.what.num_tokens, s.what.context, s.step_us, s.touched);
-      double sum = 0;
-      for (size_t i = 0; i < kNumStages; ++i) {
-        fmt::print(" {} {:.0f}", to_string(static_cast<Stage>(i)), s.stage_us[i]);
-        sum += s.stage_us[i];
-      }
-      fmt::print(" rest {:.0f}", s.step_us - sum);
-      for (size_t r = 1; r < s.compute_us.size(); ++r) {
-        fmt::print(" | rank {} computes {:.0f} waited {:.0f}", r, s.compute_us[r], s.wait_us[r]);
-      }
-      fmt::print("\n");
-    }
+  if (!context.is_root()) return 0;
+  CalibrationFit fit = fit_calibration(runs);
+  const int threads = pool_options(config.common, context).num_threads;
+  fit.device.name = fmt::format("cpu-{}-threads", threads);
+  fit.device.peak_gbps = fit.device.cost(OpKind::kExperts, true).gbps;
+  Cluster cluster =
+      calibrated_cluster(fit, context.size, fmt::format("calibrated-{}", context.size));
+  for (ClusterPart& part : cluster.parts) {
+    part.num_cores = threads;
+    part.memory_bytes = read_system_memory().total_bytes / context.size;
   }
+  write_machine(config.bench.calibrate, cluster,
+                fmt::format("bench --calibrate, {}: {}", today(), config.command));
+  std::fputs(fit_text(fit).c_str(), stdout);
   return 0;
 }
 

@@ -87,6 +87,7 @@ struct BenchOptions {
   bool probes = true;
   std::string trace;      // a directory for traces of one more run; empty: none
   std::string calibrate;  // a machine file to write instead
+  std::string predict;    // a machine to predict each test on
 };
 
 // bench --serve: load on a server instead of a model of its own.

@@ -38,11 +38,13 @@ struct StepProbe::Touched : RouteObserver {
 struct StepProbe::Step {
   double us = 0, touched = 0;
   std::array<double, kNumStages> stage_us = {};
+  OpProfile ops = {};
   std::vector<double> compute_us = {}, wait_us = {};
 };
 
-StepProbe::StepProbe(const ModelSession& session, Serving& serving)
+StepProbe::StepProbe(const ModelSession& session, Serving& serving, ProfiledOps& ops)
     : serving_(serving),
+      ops_(ops),
       vocab_size_(session.checkpoint().config().vocab_size),
       touched_(std::make_unique<Touched>()) {
   serving.observers.add(*touched_);
@@ -77,14 +79,16 @@ void StepProbe::read_prompts() {
   }
 }
 
-StepProbe::Step StepProbe::time_step() {
+StepProbe::Step StepProbe::time_step(bool profiles) {
   const StageTimes stages = serving_.forward.stage_times();
   const ExchangeTotals before = serving_.forward.exchange_totals();
   *touched_ = {};
+  if (profiles) ops_.start();
   const auto start = std::chrono::steady_clock::now();
   serving_.engine.step();
   const auto took = std::chrono::steady_clock::now() - start;
   Step step{.us = std::chrono::duration<double, std::micro>(took).count()};
+  if (profiles) step.ops = ops_.stop();
   const ExchangeTotals after = serving_.forward.exchange_totals();
   for (size_t i = 0; i < kNumStages; ++i) {
     const auto stage = static_cast<Stage>(i);
@@ -100,30 +104,39 @@ StepProbe::Step StepProbe::time_step() {
   return step;
 }
 
-std::vector<StepProbe::Step> StepProbe::time_steps(const StepCase& what, int num_steps) {
+std::vector<StepProbe::Step> StepProbe::time_steps(const StepCase& what, int num_steps,
+                                                   bool profiles) {
   std::vector<Step> steps;
   if (what.is_prefill) {
     for (int i = 0; i < num_steps; ++i) {
       add_requests(what, 1);
-      steps.push_back(time_step());
+      steps.push_back(time_step(profiles));
     }
     return steps;
   }
   add_requests(what, num_steps);
   read_prompts();
-  for (int i = 0; i < num_steps; ++i) steps.push_back(time_step());
+  for (int i = 0; i < num_steps; ++i) steps.push_back(time_step(profiles));
   serving_.engine.cancel_all();
   return steps;
 }
 
 StepSample StepProbe::run(const StepCase& what, int num_steps) {
-  std::vector<Step> steps = time_steps(what, num_steps + kUncounted);
-  steps.erase(steps.begin(), steps.begin() + kUncounted);
+  const auto counted = [&](bool profiles) {
+    std::vector<Step> steps = time_steps(what, num_steps + kUncounted, profiles);
+    steps.erase(steps.begin(), steps.begin() + kUncounted);
+    return steps;
+  };
+  const std::vector<Step> steps = counted(false), profiled = counted(true);
   StepSample sample{.what = what, .num_steps = num_steps};
   sample.step_us = median_of(steps, [](const Step& s) { return s.us; });
   sample.touched = median_of(steps, [](const Step& s) { return s.touched; });
   for (size_t i = 0; i < kNumStages; ++i) {
     sample.stage_us[i] = median_of(steps, [i](const Step& s) { return s.stage_us[i]; });
+  }
+  for (size_t i = 0; i < kNumOpGroups; ++i) {
+    sample.ops[i] = profiled.back().ops[i];
+    sample.ops[i].us = median_of(profiled, [i](const Step& s) { return s.ops[i].us; });
   }
   for (size_t rank = 0; rank < steps.front().compute_us.size(); ++rank) {
     sample.compute_us.push_back(

@@ -9,6 +9,7 @@
 
 #include "coordinator/stage_times.h"
 #include "launch/model_session.h"
+#include "launch/op_profile.h"
 
 namespace colibri {
 
@@ -25,6 +26,7 @@ struct StepSample {
   StepCase what;
   double step_us = 0;
   std::array<double, kNumStages> stage_us = {};
+  OpProfile ops{};     // of a step, of operations timed one by one in as many further steps
   double touched = 0;  // experts with a token, mean over the layers with experts
   std::vector<double> compute_us = {}, wait_us = {};  // [R] of a step
   int num_steps = 0;
@@ -32,8 +34,8 @@ struct StepSample {
 
 class StepProbe {
  public:
-  // Both outlive it. The session's chunk and batch hold the cases.
-  StepProbe(const ModelSession& session, Serving& serving);
+  // All outlive it. The session's chunk and batch hold the cases. `ops` are the session's.
+  StepProbe(const ModelSession& session, Serving& serving, ProfiledOps& ops);
   ~StepProbe();
 
   // Runs `num_steps` steps of the case: decode in one batch, prefill in as many requests, one after
@@ -45,10 +47,11 @@ class StepProbe {
   struct Step;
   void add_requests(const StepCase& what, int num_steps);
   void read_prompts();
-  Step time_step();
-  std::vector<Step> time_steps(const StepCase& what, int num_steps);
+  Step time_step(bool profiles);
+  std::vector<Step> time_steps(const StepCase& what, int num_steps, bool profiles);
 
   Serving& serving_;
+  ProfiledOps& ops_;
   int64_t vocab_size_;
   int num_added_ = 0;
   std::unique_ptr<Touched> touched_;

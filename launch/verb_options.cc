@@ -194,6 +194,7 @@ void add_bench(CLI::App& app, RunConfig& config) {
   app.add_option("--perplexity", o.perplexity, "Measure the perplexity of a text file instead");
   add(app, "--format", o.format, "md, json (with raw samples) or csv");
   app.add_option("--trace", o.trace, "Directory for a trace of each rank, of one more run");
+  app.add_option("--predict", o.predict, "Machine file: print the predicted time of a step too");
   app.add_option("--calibrate", o.calibrate,
                  "Write a machine file for this machine instead; takes some minutes");
   app.add_flag("!--no-probes", o.probes, "Do not measure the machine's limits");

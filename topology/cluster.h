@@ -44,9 +44,9 @@ struct ClusterLink {
 
 struct Cluster {
   std::string name;  // "8xh200"
-  std::vector<DeviceSpec> devices;
-  std::vector<ClusterPart> parts;  // node by node
-  std::vector<ClusterLink> links;
+  std::vector<DeviceSpec> devices = {};
+  std::vector<ClusterPart> parts = {};  // node by node
+  std::vector<ClusterLink> links = {};
 
   int num_nodes() const;
   // Parts of a kind, ascending.

@@ -15,6 +15,8 @@ const char* to_string(OpKind kind) {
       return "dense";
     case OpKind::kAttention:
       return "attention";
+    case OpKind::kPromptAttention:
+      return "prompt-attention";
     case OpKind::kHead:
       return "head";
     case OpKind::kElementwise:

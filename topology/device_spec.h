@@ -11,13 +11,14 @@ namespace colibri {
 
 // The kinds of operation that a step is made of.
 enum class OpKind : uint8_t {
-  kExperts,      // the grouped feed-forward of one layer on one rank: gate, up, down
-  kDense,        // projections, shared expert, dense layers
-  kAttention,    // scores and values over the context; its bytes are those of the KV cache
-  kHead,         // logits
-  kElementwise,  // norms, router, choice, adding: time is all `fixed_us`, plus bytes
+  kExperts,          // the grouped feed-forward of one layer on one rank: gate, up, down
+  kDense,            // projections, shared expert, dense layers
+  kAttention,        // decoding: scores and values over a context that one token reads
+  kPromptAttention,  // the same of a prompt, whose tokens share what is read
+  kHead,             // logits
+  kElementwise,      // norms, router, choice, adding: time is all `fixed_us`, plus bytes
 };
-inline constexpr size_t kNumOpKinds = 5;
+inline constexpr size_t kNumOpKinds = 6;
 const char* to_string(OpKind kind);
 
 // t = fixed_us + ((bytes / gbps)^p + (operations / gops)^p)^(1/p), p = sharpness: reading weights

@@ -12,16 +12,14 @@ double narrow_row(double values) { return 1.125 * values; }
 }  // namespace
 
 StepSize decode_size(double batch, double context) {
-  const double seen = batch * (context + 1);
-  return {
-      .num_tokens = batch, .num_logit_rows = batch, .seen_positions = seen, .kv_positions = seen};
+  return {.num_tokens = batch, .num_logit_rows = batch, .decode_positions = batch * (context + 1)};
 }
 
 StepSize prefill_size(double tokens) {
   return {.num_tokens = tokens,
           .num_logit_rows = 1,
-          .seen_positions = tokens * (tokens + 1) / 2,
-          .kv_positions = tokens};
+          .prompt_positions = tokens * (tokens + 1) / 2,
+          .prompt_kv_positions = tokens};
 }
 
 StepWork step_work(const ModelShape& shape, const StepSize& size) {
@@ -32,9 +30,12 @@ StepWork step_work(const ModelShape& shape, const StepSize& size) {
   StepWork work{};
   of(work, OpKind::kDense) = {static_cast<double>(shape.layer_bytes) / layers,
                               2 * size.num_tokens * static_cast<double>(shape.dense_macs) / layers};
-  of(work, OpKind::kAttention) = {
-      static_cast<double>(shape.kv_bytes_per_token) * size.kv_positions / layers,
-      2 * static_cast<double>(shape.attention_macs) * size.seen_positions / layers};
+  const auto kv_bytes = static_cast<double>(shape.kv_bytes_per_token) / layers;
+  const auto operations = 2 * static_cast<double>(shape.attention_macs) / layers;
+  of(work, OpKind::kAttention) = {kv_bytes * size.decode_positions,
+                                  operations * size.decode_positions};
+  of(work, OpKind::kPromptAttention) = {kv_bytes * size.prompt_kv_positions,
+                                        operations * size.prompt_positions};
   of(work, OpKind::kHead) = {static_cast<double>(shape.head_bytes),
                              2 * static_cast<double>(shape.head_macs) * size.num_logit_rows};
   const double numbers = (10.0 + shape.top_k) * static_cast<double>(shape.hidden_size) +
@@ -72,7 +73,7 @@ OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSp
   dense.bytes -= share * shared.bytes;
   dense.operations -= share * shared.operations;
   return {.dense_us = us(OpKind::kDense, dense),
-          .attention_us = of(OpKind::kAttention),
+          .attention_us = of(OpKind::kAttention) + of(OpKind::kPromptAttention),
           .elementwise_us = of(OpKind::kElementwise),
           .head_us = size.num_logit_rows > 0 ? of(OpKind::kHead) : 0,
           .shared_us = us(OpKind::kDense, shared)};

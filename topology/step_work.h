@@ -14,8 +14,9 @@ namespace colibri {
 struct StepSize {
   double num_tokens = 1;      // T
   double num_logit_rows = 1;  // tokens whose logits are computed
-  double seen_positions = 1;  // sum over the tokens of the positions that each attends to
-  double kv_positions = 1;    // positions whose keys and values are read: of one sequence once
+  // Sums over tokens of the positions that each attends to: of tokens that decode, and of prompts'.
+  double decode_positions = 0, prompt_positions = 0;
+  double prompt_kv_positions = 0;  // positions that the prompts' tokens read, once a prompt
 };
 // `batch` sequences that decode behind `context` positions each.
 StepSize decode_size(double batch, double context);
@@ -28,7 +29,9 @@ struct OpWork {
 
 // Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
 //   dense        all the coordinator's products but the head, the shared expert's included
-//   attention    keys and values read; 2 attention_macs a position seen
+//   attention    keys and values of each position seen, 2 attention_macs a position; likewise of
+//   prompts,
+//                whose keys and values are read once for all tokens of a step
 //   elementwise  (10 + K) H + E numbers of 4 bytes a token
 using StepWork = std::array<OpWork, kNumOpKinds>;
 StepWork step_work(const ModelShape& shape, const StepSize& size);

@@ -1,0 +1,144 @@
+#include "launch/calibration_fit.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "topology/step_work.h"
+
+namespace colibri {
+namespace {
+
+constexpr double kLeastUs = 0.05;
+
+using Samples = std::vector<OpSample>;
+
+struct Timed {
+  const ModelShape* shape;
+  const StepSample* sample;
+
+  StepSize size() const {
+    const auto tokens = static_cast<double>(sample->what.num_tokens);
+    if (sample->what.is_prefill) return prefill_size(tokens);
+    // The middle of the counted steps.
+    return decode_size(tokens, static_cast<double>(sample->what.context) + sample->num_steps / 2.0);
+  }
+  OpWork work(OpKind kind) const { return step_work(*shape, size())[static_cast<size_t>(kind)]; }
+  double stage(Stage which) const { return sample->stage_us[static_cast<size_t>(which)]; }
+  double layers() const { return shape->num_layers; }
+  // Of a layer in the mean.
+  double op_us(OpGroup group) const { return sample->ops[static_cast<size_t>(group)].us; }
+  OpKind attention_kind() const {
+    return sample->what.is_prefill ? OpKind::kPromptAttention : OpKind::kAttention;
+  }
+  double attention_us() const { return op_us(OpGroup::kAttention) / layers(); }
+  // The head's product is one of them; its stage picks tokens too.
+  double dense_us() const {
+    return std::max(0.0, op_us(OpGroup::kDense) - stage(Stage::kHead)) / layers();
+  }
+  // With what lies between operations.
+  double rows_us() const {
+    double staged = 0;
+    for (const double us : sample->stage_us) staged += us;
+    const double rest = std::max(0.0, sample->step_us - staged);
+    return (op_us(OpGroup::kRows) + op_us(OpGroup::kExchange) + rest) / layers();
+  }
+  double pairs() const { return static_cast<double>(sample->what.num_tokens) * shape->top_k; }
+  bool is_remote() const { return sample->compute_us.size() > 1; }
+  double experts_us() const {
+    const double us = is_remote() ? sample->compute_us[1] : stage(Stage::kExperts);
+    return us / shape->num_moe_layers();
+  }
+  double exchange_us() const {
+    return (stage(Stage::kWait) - sample->compute_us[1]) / shape->num_moe_layers();
+  }
+};
+
+OpSample sample_of(const OpWork& work, double us) {
+  return {work.bytes, work.operations, std::max(us, kLeastUs)};
+}
+
+class Fitter {
+ public:
+  explicit Fitter(const std::vector<CalibrationRun>& runs) {
+    for (const CalibrationRun& run : runs) {
+      for (const StepSample& sample : run.samples) timed_.push_back({&run.shape, &sample});
+    }
+    if (timed_.empty()) fail(ErrorKind::kInput, "no timed step to fit a machine to");
+  }
+
+  CalibrationFit fit() {
+    fit_kind(OpKind::kDense,
+             [](const Timed& t) { return sample_of(t.work(OpKind::kDense), t.dense_us()); });
+    for (const OpKind kind : {OpKind::kAttention, OpKind::kPromptAttention}) {
+      fit_kind(kind, [kind](const Timed& t) { return sample_of(t.work(kind), t.attention_us()); });
+    }
+    fit_kind(OpKind::kElementwise,
+             [](const Timed& t) { return sample_of(t.work(OpKind::kElementwise), t.rows_us()); });
+    fit_kind(OpKind::kHead, [](const Timed& t) {
+      return sample_of(t.work(OpKind::kHead), t.stage(Stage::kHead));
+    });
+    fit_kind(OpKind::kExperts, [](const Timed& t) {
+      const OpWork work{t.sample->touched * static_cast<double>(t.shape->expert_bytes),
+                        2 * t.pairs() * static_cast<double>(t.shape->expert_macs())};
+      return sample_of(work, t.experts_us());
+    });
+    if (timed_[0].is_remote()) fit_exchange();
+    fit_.device.wide = fit_.device.narrow;
+    return fit_;
+  }
+
+ private:
+  OpCost& cost(OpKind kind) { return fit_.device.narrow[static_cast<size_t>(kind)]; }
+
+  template <class Make>
+  void fit_kind(OpKind kind, const Make& make) {
+    Samples samples;
+    for (const Timed& t : timed_) {
+      const bool is_attention = kind == OpKind::kAttention || kind == OpKind::kPromptAttention;
+      if (!is_attention || t.attention_kind() == kind) samples.push_back(make(t));
+    }
+    cost(kind) = fit_op_cost(samples);
+    fit_.errors[static_cast<size_t>(kind)] = fit_error(cost(kind), samples);
+  }
+
+  // Both messages of a layer: a fixed part, and bytes over one rate.
+  void fit_exchange() {
+    Samples samples;
+    for (const Timed& t : timed_) {
+      const double bytes =
+          static_cast<double>(t.sample->what.num_tokens) * row_bytes(*t.shape, false) +
+          t.pairs() * result_bytes(*t.shape, false);
+      samples.push_back({bytes, 0, std::max(t.exchange_us(), kLeastUs)});
+    }
+    const OpCost both = fit_op_cost(samples);
+    fit_.device.exchange_us = both.fixed_us / 2;
+    fit_.link_gbps = both.gbps;
+  }
+
+  std::vector<Timed> timed_;
+  CalibrationFit fit_;
+};
+
+}  // namespace
+
+CalibrationFit fit_calibration(const std::vector<CalibrationRun>& runs) {
+  return Fitter(runs).fit();
+}
+
+Cluster calibrated_cluster(const CalibrationFit& fit, int num_ranks, const std::string& name) {
+  Cluster cluster{.name = name, .devices = {fit.device}};
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    cluster.parts.push_back({.kind = PartKind::kCpu,
+                             .name = "node0.rank" + std::to_string(rank),
+                             .package = 0,
+                             .numa_node = 0,
+                             .device = 0,
+                             .num_cores = 1});
+    for (int other = 0; other < rank; ++other) {
+      cluster.links.push_back({other, rank, "measured", fit.link_gbps, 0});
+    }
+  }
+  return cluster;
+}
+
+}  // namespace colibri
