@@ -114,9 +114,10 @@ std::string point_text(const SimulatedFacts& facts, const SimulatedPoint& p,
       counted(p.batch, "sequence"), p.tokens_per_s, p.tokens_per_s / p.ranks, s.step_us / 1e3);
   text += stages_text(s) + "bottleneck: " + s.bottleneck() + "\n";
   if (!s.busiest_link.empty()) {
-    text += fmt::format(
-        "busiest link: {}, at work {:.0f} % of the step; rows {:.2f} MB, results {:.2f} MB\n",
-        s.busiest_link, 100 * s.busiest_link_share, s.row_bytes / 1e6, s.result_bytes / 1e6);
+    text += fmt::format("busiest link: {}, at work {:.0f} % of the step; rows {}, results {}\n",
+                        s.busiest_link, 100 * s.busiest_link_share,
+                        format_bytes(static_cast<int64_t>(s.row_bytes)),
+                        format_bytes(static_cast<int64_t>(s.result_bytes)));
   }
   text += p.fits() ? fmt::format("memory: fits; rank {}, the fullest, has {} left\n", p.gap.rank,
                                  format_bytes(static_cast<int64_t>(-p.gap.missing())))

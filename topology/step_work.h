@@ -29,9 +29,8 @@ struct OpWork {
 
 // Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
 //   dense        all the coordinator's products but the head, the shared expert's included
-//   attention    keys and values of each position seen, 2 attention_macs a position; likewise of
-//   prompts,
-//                whose keys and values are read once for all tokens of a step
+//   attention    keys and values of each position seen, 2 attention_macs a position
+//   prompts'     the same, but keys and values are read once for all tokens of a step
 //   elementwise  (10 + K) H + E numbers of 4 bytes a token
 using StepWork = std::array<OpWork, kNumOpKinds>;
 StepWork step_work(const ModelShape& shape, const StepSize& size);

@@ -1,12 +1,13 @@
-// Throughput that others have published for whole decode steps, beside what the simulator says.
-// Reported, not fitted: no constant was chosen by these rows.
+// What `simulate` prints, and throughput that others have published for whole decode steps beside
+// what the simulator says: reported, not fitted; no constant was chosen by these rows.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "launch/plan_input.h"
+#include "launch/simulate_report.h"
 #include "topology/cluster_file.h"
 #include "topology/simulator.h"
 
@@ -101,6 +102,46 @@ TEST(PublishedStepsTest, PredictionsAreOfTheRightSize) {
     EXPECT_GT(p.tokens_a_gpu, row.tokens_a_gpu / 2.5) << row.what;
     EXPECT_LT(p.tokens_a_gpu, row.tokens_a_gpu * 2.5) << row.what;
   }
+}
+
+SimulatedPoint point_of(int ranks, const char* coordinators, double missing_bytes) {
+  SimulatedPoint point{.machine = "m",
+                       .ranks = ranks,
+                       .batch = 64 * ranks,
+                       .coordinators = coordinators,
+                       .step = {},
+                       .tokens_per_s = 1000,
+                       .gap = {.rank = 1, .need_bytes = 1e9 + missing_bytes, .have_bytes = 1e9}};
+  point.step.step_us = 1000;
+  point.step.attention_us = 250;
+  point.step.experts_us = 750;
+  return point;
+}
+
+const SimulatedFacts kFacts{.model = "demo", .weights = "q8", .routing = "uniform", .context = 9};
+
+TEST(SimulateReportTest, WhatDoesNotFitSaysByHowMuchAndIsDashed) {
+  const std::vector<SimulatedPoint> points{point_of(8, "1", -5e8), point_of(16, "1", 2e9)};
+  const std::string table = simulated_table(kFacts, points);
+  EXPECT_NE(table.find("| 25 % |"), std::string::npos);
+  EXPECT_NE(table.find("does not fit: rank 1 lacks 2.00 GB"), std::string::npos);
+  EXPECT_NE(point_text(kFacts, points[0], {}).find("500 MB left"), std::string::npos);
+  const std::string svg = simulated_svg(kFacts, points);
+  EXPECT_NE(svg.find("dashed"), std::string::npos);
+  EXPECT_NE(svg.find("64 sequences a rank"), std::string::npos);
+}
+
+TEST(SimulateReportTest, EveryPointIsALineOfCsv) {
+  const std::string csv = simulated_csv({point_of(8, "1", 0), point_of(8, "all", 0)});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_NE(csv.find("m,8,all,512,1000.00,1000.000,250.000,"), std::string::npos);
+}
+
+TEST(SimulateReportTest, JsonHasPointsAndChanges) {
+  const std::string json =
+      simulated_json(kFacts, {point_of(8, "1", 2e9)}, {{"nvlink4 twice as fast", 900}});
+  EXPECT_NE(json.find("\"missing_bytes\": 2000000000.0"), std::string::npos);
+  EXPECT_NE(json.find("\"nvlink4 twice as fast\": 900.0"), std::string::npos);
 }
 
 }  // namespace
