@@ -25,16 +25,14 @@ struct Timed {
   OpWork work(OpKind kind) const { return step_work(*shape, size())[static_cast<size_t>(kind)]; }
   double stage(Stage which) const { return sample->stage_us[static_cast<size_t>(which)]; }
   double layers() const { return shape->num_layers; }
+  double layer_us() const { return sample->step_us / layers(); }
   // Of a layer in the mean.
   double op_us(OpGroup group) const { return sample->ops[static_cast<size_t>(group)].us; }
   OpKind attention_kind() const {
     return sample->what.is_prefill ? OpKind::kPromptAttention : OpKind::kAttention;
   }
   double attention_us() const { return op_us(OpGroup::kAttention) / layers(); }
-  // The head's product is one of them; its stage picks tokens too.
-  double dense_us() const {
-    return std::max(0.0, op_us(OpGroup::kDense) - stage(Stage::kHead)) / layers();
-  }
+  double dense_us() const { return sample->dense_us / layers(); }
   // With what lies between operations.
   double rows_us() const {
     double staged = 0;
@@ -53,8 +51,9 @@ struct Timed {
   }
 };
 
-OpSample sample_of(const OpWork& work, double us) {
-  return {work.bytes, work.operations, std::max(us, kLeastUs)};
+// An error counts as much as the operation takes of the step.
+OpSample sample_of(const OpWork& work, double us, double whole_us) {
+  return {work.bytes, work.operations, std::max(us, kLeastUs), std::clamp(us / whole_us, 0.0, 1.0)};
 }
 
 class Fitter {
@@ -67,20 +66,24 @@ class Fitter {
   }
 
   CalibrationFit fit() {
-    fit_kind(OpKind::kDense,
-             [](const Timed& t) { return sample_of(t.work(OpKind::kDense), t.dense_us()); });
+    fit_kind(OpKind::kDense, [](const Timed& t) {
+      return sample_of(t.work(OpKind::kDense), t.dense_us(), t.layer_us());
+    });
     for (const OpKind kind : {OpKind::kAttention, OpKind::kPromptAttention}) {
-      fit_kind(kind, [kind](const Timed& t) { return sample_of(t.work(kind), t.attention_us()); });
+      fit_kind(kind, [kind](const Timed& t) {
+        return sample_of(t.work(kind), t.attention_us(), t.layer_us());
+      });
     }
-    fit_kind(OpKind::kElementwise,
-             [](const Timed& t) { return sample_of(t.work(OpKind::kElementwise), t.rows_us()); });
+    fit_kind(OpKind::kElementwise, [](const Timed& t) {
+      return sample_of(t.work(OpKind::kElementwise), t.rows_us(), t.layer_us());
+    });
     fit_kind(OpKind::kHead, [](const Timed& t) {
-      return sample_of(t.work(OpKind::kHead), t.stage(Stage::kHead));
+      return sample_of(t.work(OpKind::kHead), t.stage(Stage::kHead), t.sample->step_us);
     });
     fit_kind(OpKind::kExperts, [](const Timed& t) {
       const OpWork work{t.sample->touched * static_cast<double>(t.shape->expert_bytes),
                         2 * t.pairs() * static_cast<double>(t.shape->expert_macs())};
-      return sample_of(work, t.experts_us());
+      return sample_of(work, t.experts_us(), t.layer_us());
     });
     if (timed_[0].is_remote()) fit_exchange();
     fit_.device.wide = fit_.device.narrow;
@@ -108,7 +111,7 @@ class Fitter {
       const double bytes =
           static_cast<double>(t.sample->what.num_tokens) * row_bytes(*t.shape, false) +
           t.pairs() * result_bytes(*t.shape, false);
-      samples.push_back({bytes, 0, std::max(t.exchange_us(), kLeastUs)});
+      samples.push_back(sample_of({bytes, 0}, t.exchange_us(), t.layer_us()));
     }
     const OpCost both = fit_op_cost(samples);
     fit_.device.exchange_us = both.fixed_us / 2;

@@ -9,7 +9,7 @@
 namespace colibri {
 namespace {
 
-constexpr int kPasses = 3, kDecodeSteps = 12, kPrefillSteps = 3;
+constexpr int kPasses = 2, kDecodeSteps = 12, kPrefillSteps = 3;
 
 struct Sizes {
   int hidden, width, experts, top_k, layers, heads, kv_heads, head_dim, vocabulary;
@@ -27,11 +27,13 @@ ModelConfig config_of(const Sizes& s) {
   return parse_model_config(json, "a shape made for calibration");
 }
 
-// Few and many tokens, short and long contexts.
-std::vector<StepCase> cases_up_to(int64_t prompt) {
+// Few and many tokens, short and long contexts; reading many long prompts would take the most time.
+std::vector<StepCase> cases_up_to(int64_t prompt, int64_t most_behind_long_context) {
   std::vector<StepCase> cases;
   for (const int64_t tokens : {1, 2, 4, 8, 16}) cases.push_back({false, tokens, 16});
-  for (const int64_t tokens : {1, 8}) cases.push_back({false, tokens, 1000});
+  for (int64_t tokens = 1; tokens <= most_behind_long_context; tokens *= 4) {
+    cases.push_back({false, tokens, 800});
+  }
   for (int64_t tokens = 32; tokens <= prompt; tokens *= 4) cases.push_back({true, tokens, 0});
   return cases;
 }
@@ -66,9 +68,9 @@ SessionNeeds needs_of(const std::vector<StepCase>& cases) {
 
 std::vector<CalibrationShape> calibration_shapes() {
   return {
-      {"small", config_of({256, 160, 24, 4, 4, 8, 2, 32, 1024}), cases_up_to(512)},
-      {"middle", config_of({1024, 512, 32, 4, 4, 16, 4, 64, 4096}), cases_up_to(512)},
-      {"wide", config_of({1792, 896, 96, 6, 6, 28, 4, 128, 16384}), cases_up_to(512)},
+      {"small", config_of({256, 160, 24, 4, 4, 8, 2, 32, 1024}), cases_up_to(512, 8)},
+      {"middle", config_of({1024, 512, 32, 4, 4, 16, 4, 64, 4096}), cases_up_to(512, 4)},
+      {"wide", config_of({1792, 896, 48, 6, 4, 28, 4, 128, 16384}), cases_up_to(128, 1)},
   };
 }
 

@@ -140,16 +140,17 @@ struct DoctorOptions {
 
 // Machine, loads and sizes that `plan` places by.
 struct PlanOptions {
-  std::string machine = "auto";  // a machine file, the name of one inside, or auto: this machine
-  bool show = false;             // print and draw the machine instead of planning
-  std::string loads;             // a file of --record-loads; empty: uniform
-  int64_t batch = 0;             // tokens of a decode step; 0: 64
-  int64_t context = 0;           // positions of each sequence; 0: 2048
-  std::string previous;          // a placement file to stay near
-  int64_t max_moves = -1;        // slots that ranks may have to read; -1: any number
-  int survive = 0;               // lost ranks that memory is kept for: 0 or 1
-  int replicas = -1;             // slots a layer beyond one an expert; -1: as advised
-  std::string out;               // the placement file to write
+  std::string machine = "auto";    // a machine file, the name of one inside, or auto: this machine
+  bool show = false;               // print and draw the machine instead of planning
+  std::string loads;               // a file of --record-loads; empty: uniform
+  int64_t batch = 0;               // tokens of a decode step; 0: 64
+  int64_t context = 0;             // positions of each sequence; 0: 2048
+  std::string previous;            // a placement file to stay near
+  int64_t max_moves = -1;          // slots that ranks may have to read; -1: any number
+  int survive = 0;                 // lost ranks that memory is kept for: 0 or 1
+  std::string coordinators = "1";  // a number, or all: every rank runs its own attention
+  int replicas = -1;               // slots a layer beyond one an expert; -1: as advised
+  std::string out;                 // the placement file to write
   std::string svg, loads_svg, map_svg;  // pictures: of the machine, of loads, of experts on ranks
 };
 

@@ -134,6 +134,11 @@ StepSample StepProbe::run(const StepCase& what, int num_steps) {
   for (size_t i = 0; i < kNumStages; ++i) {
     sample.stage_us[i] = median_of(steps, [i](const Step& s) { return s.stage_us[i]; });
   }
+  // The head's stage is its product, and little else.
+  sample.dense_us = median_of(profiled, [](const Step& s) {
+    return s.ops[static_cast<size_t>(OpGroup::kDense)].us -
+           s.stage_us[static_cast<size_t>(Stage::kHead)];
+  });
   for (size_t i = 0; i < kNumOpGroups; ++i) {
     sample.ops[i] = profiled.back().ops[i];
     sample.ops[i].us = median_of(profiled, [i](const Step& s) { return s.ops[i].us; });

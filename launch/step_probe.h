@@ -26,8 +26,9 @@ struct StepSample {
   StepCase what;
   double step_us = 0;
   std::array<double, kNumStages> stage_us = {};
-  OpProfile ops{};     // of a step, of operations timed one by one in as many further steps
-  double touched = 0;  // experts with a token, mean over the layers with experts
+  OpProfile ops{};      // of a step, of operations timed one by one in as many further steps
+  double dense_us = 0;  // of them, products but the head's
+  double touched = 0;   // experts with a token, mean over the layers with experts
   std::vector<double> compute_us = {}, wait_us = {};  // [R] of a step
   int num_steps = 0;
 };

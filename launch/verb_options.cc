@@ -226,6 +226,7 @@ void add_plan(CLI::App& app, RunConfig& config) {
   add(app, "--context", o.context, "Positions of each sequence (0: 2048)");
   app.add_option("--previous", o.previous, "Placement file to stay near");
   add(app, "--max-moves", o.max_moves, "Most experts that ranks may have to read (-1: any)");
+  add(app, "--coordinators", o.coordinators, "A number, or all: each rank runs its own attention");
   add(app, "--survive", o.survive, "1: keep room for the experts of any one rank");
   add(app, "--replicas", o.replicas, "Slots a layer beyond one an expert (-1: as advised)");
   app.add_option("--out", o.out, "The placement file to write");

@@ -22,7 +22,7 @@ struct LayerProblem {
   int num_slots = 0;                    // E and replicas
 };
 
-// What a list of slots costs, kept while slots move. Experts' costs by rank and the row rule.
+// What the lists cost, kept while slots move.
 class LayerState {
  public:
   explicit LayerState(const LayerProblem& problem);
@@ -33,32 +33,44 @@ class LayerState {
   void set_lists(LayerLists lists);
   const LayerLists& lists() const { return lists_; }
 
-  double slot_us(int32_t expert, size_t rank) const;
-  double rank_us(size_t rank) const { return rank_us_[rank]; }  // without the fixed part
+  double slot_us(int32_t expert, size_t rank) const {
+    const auto e = static_cast<size_t>(expert);
+    return terms_.touched_us[rank] * touched_[e] + terms_.row_us[rank] * q_[e] * terms_.num_tokens;
+  }
+  double rank_us(size_t rank) const { return loads_[rank].us; }  // without the fixed part
   bool holds(size_t rank, int32_t expert) const;
   size_t slowest() const;
   LayerTime time() const;
-  // Time as time().total_us() if the slot left `from` for `to`, and, with `back` >= 0, that of `to`
-  // came back. Positions in the lists.
+  // time().total_us() if the slot left `from` for `to`, and, with `back` >= 0, that of `to` came
+  // back. Positions in the lists. Cost: O(R + links), and O(slots) where pairs are known.
   double total_after(size_t from, size_t slot, size_t to, int back) const;
   void move(size_t from, size_t slot, size_t to, int back);
 
   const LayerProblem& problem() const { return problem_; }
 
  private:
-  double chance(int32_t expert) const;
-  RankSums sums_with(size_t rank, int32_t gone, int32_t come) const;
-  void refresh(size_t rank);
-  double links_us(const std::vector<LinkTerm>& links, std::vector<double> LinkTerm::*us,
-                  const std::vector<double>& count) const;
+  struct Load {
+    RankSums sums;
+    double us = 0, pairs = 0, rows = 0;
+  };
+  Load load_of(size_t rank) const;
+  Load load_with(size_t rank, int32_t gone, int32_t come) const;
+  void add_pairs(size_t rank, int32_t gone, int32_t come, RankSums& sums) const;
+  void complete(Load& load) const;
+  double fixed_us(size_t rank, bool is_empty) const {
+    return is_empty ? 0 : terms_.expert_fixed_us[rank];
+  }
+  double results_of(const Load& load) const { return terms_.adds_results ? load.rows : load.pairs; }
 
   const LayerProblem& problem_;
   const LayerTerms& terms_;
   RowRule rule_;
   double top_k_ = 0;
   std::vector<int> counts_;
+  std::vector<double> q_, log_none_, touched_;  // [E] of one slot
   LayerLists lists_;
-  std::vector<double> rank_us_, pairs_, rows_;  // [R]
+  std::vector<Load> loads_;                       // [R]
+  std::vector<double> dispatch_us_, combine_us_;  // of each link
 };
 
 // Counts of slots by the greedy rule: sum is problem.num_slots.

@@ -62,7 +62,7 @@ class Fit {
     for (const OpSample& s : samples_) {
       // The logarithm of the ratio: twice too fast is as wrong as twice too slow.
       const double wrong = std::log(cost.us(s.bytes, s.operations) / s.us);
-      sum += wrong * wrong;
+      sum += s.weight * wrong * wrong;
     }
     return sum;
   }
@@ -108,13 +108,23 @@ OpCost fit_op_cost(std::span<const OpSample> samples) {
 }
 
 FitError fit_error(const OpCost& cost, std::span<const OpSample> samples) {
-  std::vector<double> errors;
+  std::vector<std::pair<double, double>> errors;  // with weights
+  double total = 0;
   for (const OpSample& s : samples) {
-    errors.push_back(std::abs(cost.us(s.bytes, s.operations) / s.us - 1));
+    if (!(s.weight > 0)) continue;
+    errors.emplace_back(std::abs(cost.us(s.bytes, s.operations) / s.us - 1), s.weight);
+    total += s.weight;
   }
   if (errors.empty()) return {};
   std::sort(errors.begin(), errors.end());
-  return {errors[errors.size() / 2], errors.back()};
+  FitError error{.median = 0, .worst = errors.back().first};
+  double seen = 0;
+  for (const auto& [wrong, weight] : errors) {
+    seen += weight;
+    error.median = wrong;
+    if (seen >= total / 2) break;
+  }
+  return error;
 }
 
 }  // namespace colibri

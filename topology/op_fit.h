@@ -10,15 +10,17 @@ namespace colibri {
 // One measured call.
 struct OpSample {
   double bytes = 0, operations = 0;
-  double us = 0;  // > 0
+  double us = 0;      // > 0
+  double weight = 1;  // how much its error counts, >= 0
 };
 
-// The OpCost with the smallest sum of squared relative errors that a descent by halving steps finds
-// from several starts; what no sample tells (no bytes, no operations) stays 0. The same samples
-// give the same numbers. kInput without samples or with a time that is not above 0.
+// The OpCost with the smallest weighed sum of squared relative errors that a descent by halving
+// steps finds from several starts; what no sample tells (no bytes, no operations) stays 0. The same
+// samples give the same numbers. kInput without samples or with a time that is not above 0.
 OpCost fit_op_cost(std::span<const OpSample> samples);
 
-// Largest and median |predicted / measured - 1|.
+// Largest, and median by weight, of |predicted / measured - 1|; samples without weight do not
+// count.
 struct FitError {
   double median = 0, worst = 0;
 };

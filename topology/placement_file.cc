@@ -151,7 +151,8 @@ Json parse_json(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-std::string placement_text(const Placement& placement, const ModelShape& shape) {
+std::string placement_text(const Placement& placement, const ModelShape& shape,
+                           const PlanNotes& notes) {
   std::ostringstream out;
   const Json model = {{"family", shape.family}, {"fingerprint", shape.fingerprint}};
   out << "{\n  \"colibri_placement\": " << kVersion << ",\n  \"model\": " << model.dump()
@@ -166,14 +167,20 @@ std::string placement_text(const Placement& placement, const ModelShape& shape) 
     out << std::exchange(separator, ",\n") << "    {\"layer\": " << layer
         << ", \"experts\": " << ranks.dump() << "}";
   }
-  out << "\n  ]\n}\n";
+  out << "\n  ]";
+  if (!notes.empty()) {
+    Json plan = Json::object();
+    for (const auto& [name, text] : notes) plan[name] = text;
+    out << ",\n  \"plan\": " << plan.dump(4, ' ', true, Json::error_handler_t::replace);
+  }
+  out << "\n}\n";
   return out.str();
 }
 
 Placement parse_placement(std::string_view text, const std::string& where,
                           const ModelShape& shape) {
   const Json json = parse_json(text, where);
-  const Fields file(json, where, {"colibri_placement", "model", "num_ranks", "layers"});
+  const Fields file(json, where, {"colibri_placement", "model", "num_ranks", "layers", "plan"});
   file.integer("colibri_placement", kVersion, kVersion);
   check_model(Fields(file.at("model"), where + ": model", {"family", "fingerprint"}), shape, where);
   const int num_ranks = file.integer("num_ranks", 1, kMaxRanks);
@@ -223,11 +230,11 @@ Placement read_placement(const std::filesystem::path& path, const ModelShape& sh
 }
 
 void write_placement(const std::filesystem::path& path, const Placement& placement,
-                     const ModelShape& shape) {
+                     const ModelShape& shape, const PlanNotes& notes) {
   std::filesystem::path partial = path;
   partial += ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << placement_text(placement, shape);
+  file << placement_text(placement, shape, notes);
   file.close();
   std::error_code code;
   if (file) std::filesystem::rename(partial, path, code);
