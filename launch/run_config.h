@@ -158,17 +158,18 @@ struct PlanOptions {
   std::string svg, loads_svg, map_svg;  // pictures: of the machine, of loads, of experts on ranks
 };
 
-// What `simulate` sweeps over: every machine with every number of ranks and batch.
+// What `simulate` sweeps over: every machine with every number of ranks, batch and coordinators.
 struct SimulateOptions {
   std::vector<std::string> machines{"auto"};
   std::vector<int> ranks{0};  // 0: as many as the machine has GPUs, or one on a CPU
   std::vector<int64_t> batches{256};
+  bool is_batch_a_rank = false;  // batches are for each rank
   int64_t context = 2048;
-  std::string coordinators = "1";   // a number, or all: every rank runs its own attention
-  std::string routing = "uniform";  // or zipf:S, or a file of --record-loads
-  std::string format = "md";        // md, json or csv
-  std::string svg;                  // file for the scaling chart
-  std::string points;               // a directory of measured points to print instead
+  std::vector<std::string> coordinators{"1"};  // numbers, or all: every rank runs its own attention
+  std::string routing = "uniform";             // or zipf:S, or a file of --record-loads
+  std::string format = "md";                   // md, json or csv
+  std::string svg;                             // file for the scaling chart
+  std::string points;                          // a directory of measured points to print instead
 };
 
 enum class Verb {

@@ -253,7 +253,9 @@ void add_simulate(CLI::App& app, RunConfig& config) {
   list("--ranks", o.ranks, "Ranks (0: one for each GPU); or several");
   list("--batch", o.batches, "Sequences that decode at once; or several");
   add(app, "--context", o.context, "Positions of each sequence");
-  add(app, "--coordinators", o.coordinators, "A number, or all: each rank runs its own attention");
+  app.add_flag("--batch-per-rank", o.is_batch_a_rank, "--batch is for each rank");
+  list("--coordinators", o.coordinators,
+       "A number, or all: each rank runs its own attention; or several");
   add(app, "--routing", o.routing, "uniform, zipf:S or a file of --record-loads");
   add(app, "--format", o.format, "md, json or csv");
   app.add_option("--svg", o.svg, "File for a chart of throughput over ranks or batch");

@@ -28,6 +28,11 @@ int64_t role_bytes(const ModelConfig& config, TensorRole role, const WeightForma
   return matrix_bytes(kept, shape.rows, shape.cols);
 }
 
+bool is_shared_expert(TensorRole role) {
+  return role == TensorRole::kSharedGate || role == TensorRole::kSharedUp ||
+         role == TensorRole::kSharedDown || role == TensorRole::kSharedExpertGate;
+}
+
 // A q8 or q4 query projection is cut into its heads' parts along panels of kPanelRows rows.
 void check_latent_heads(const ModelConfig& config, const WeightFormats& formats) {
   const AttentionConfig& a = config.attention;
@@ -70,6 +75,20 @@ std::string shape_fingerprint(const ModelConfig& config) {
   return hash.hex();
 }
 
+void add_shared_experts(ModelShape& shape, const ModelConfig& config,
+                        const WeightFormats& formats) {
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    for (const TensorRole role : layer_roles(config, layer)) {
+      if (!is_shared_expert(role)) continue;
+      const WantedShape wanted = wanted_shape(config, role);
+      shape.shared_bytes += role_bytes(config, role, formats);
+      if (!wanted.is_vector) shape.shared_macs += wanted.rows * wanted.cols;
+    }
+    return;  // all MoE layers are alike
+  }
+}
+
 }  // namespace
 
 ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, DType kv_dtype) {
@@ -87,6 +106,7 @@ ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, 
   for (const TensorRole role : kExpertRoles) {
     shape.expert_bytes += role_bytes(config, role, formats);
   }
+  add_shared_experts(shape, config, formats);
   const bool tied = config.tied_embeddings;
   shape.head_bytes =
       role_bytes(config, tied ? TensorRole::kEmbedding : TensorRole::kLmHead, formats);

@@ -70,8 +70,9 @@ struct LinkUse {
 };
 
 // The way of a message between two parts: the one on which 64 KB arrive first when each link hands
-// on what it has received; between equals the fewer links, then the lower numbers. Never through a
-// GPU of a third party.
+// on what it has received; between equals the fewer links, then the lower numbers, but that of NICs
+// which are alike each GPU (or CPU) of a node takes another, in order. Never through a GPU of a
+// third party.
 class ClusterRoutes {
  public:
   // Cost: O(P (P + links)) at once for all P parts that are asked for.

@@ -25,13 +25,26 @@ const char* to_string(OpKind kind) {
   fail(ErrorKind::kInternal, "OpKind value ", static_cast<int>(kind));
 }
 
+namespace {
+
+// (a^p + b^p)^(1/p), without overflow.
+double joined(double a, double b, double p) {
+  const double more = std::max(a, b), less = std::min(a, b);
+  if (less <= 0) return more;
+  return more * std::pow(1 + std::pow(less / more, p), 1 / p);
+}
+
+}  // namespace
+
 double OpCost::us(double bytes, double operations) const {
   // 1 GB/s is 1e3 bytes a microsecond.
   const double reading = gbps > 0 ? bytes / (gbps * 1e3) : 0;
   const double computing = gops > 0 ? operations / (gops * 1e3) : 0;
-  const double more = std::max(reading, computing), less = std::min(reading, computing);
-  if (more == 0) return fixed_us;
-  return fixed_us + more * std::pow(1 + std::pow(less / more, sharpness), 1 / sharpness);
+  return fixed_us + joined(reading, computing, sharpness);
+}
+
+double DeviceSpec::exchange_total_us(double start_us, double link_us) const {
+  return joined(start_us, link_us, exchange_sharpness);
 }
 
 }  // namespace colibri

@@ -44,6 +44,18 @@ struct DeviceSpec {
   // One exchange between ranks (a dispatch, or a combine): what it takes without a byte, and more
   // for each peer.
   double exchange_us = 0, exchange_us_per_peer = 0;
+  // How start and bytes of an exchange add up: t = (start^p + bytes^p)^(1/p). 1: one after the
+  // other. Below 1: messages of middle size are slower than that, as NCCL's are.
+  double exchange_sharpness = 1;
+  // This share of the largest message passes the link once more, so that a single peer does not
+  // fill the link: it reaches 1 / (1 + tail) of it, n peers n / (n + tail).
+  double exchange_tail = 0;
+
+  double exchange_start_us(int num_peers) const {
+    return exchange_us + exchange_us_per_peer * num_peers;
+  }
+  // `start_us` and latencies, then what the busiest link takes.
+  double exchange_total_us(double start_us, double link_us) const;
 
   const OpCost& cost(OpKind kind, bool is_narrow) const {
     return (is_narrow ? narrow : wide)[static_cast<size_t>(kind)];

@@ -1,15 +1,14 @@
 // What a placement makes of the loads: how many rows, pairs and experts each rank sees in a layer
 // of one step, in the mean.
 //
-//   p_e   chance that a token chooses expert e, sum K       c_e   slots of e; tokens spread evenly
-//   over them pairs of a rank    T sum p_e / c_e over its slots touched            sum 1 - (1 - p_e
-//   / c_e)^T rows               T P(at least one of its slots): of independent choices 1 - prod (1
-//   - p_e / c_e),
-//                      corrected for the K choices of a token being different ones: the share of
-//                      mass s of the rank among E' = K^2 / sum p_e^2 experts of equal chance,
-//                      prod_{j<K} (1 - s E' / (E' - j)) instead of (1 - K / E')^(s E'). Exact for
-//                      equal chances. With counts of pairs, what those say beyond chance is taken
-//                      off.
+// p_e is the chance that a token chooses expert e, sum K; c_e its slots, over which tokens spread
+// evenly; q = p_e / c_e. Of a rank, summed over its slots:
+//   pairs = T sum q      touched = sum 1 - (1 - q)^T      rows = T P(at least one of its slots)
+//
+// P of independent choices is 1 - prod (1 - q). The K choices of a token are different experts:
+// with the share of mass s of the rank among E' = K^2 / sum p_e^2 experts of equal chance, (1 - K /
+// E')^(s E') becomes prod_{j<K} (1 - s E' / (E' - j)). Exact for equal chances. With counts of
+// pairs, what those say beyond chance is taken off.
 #pragma once
 
 #include <span>

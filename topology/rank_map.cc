@@ -86,6 +86,60 @@ void add_expert_rates(const ModelShape& shape, const RankMap& ranks,
   }
 }
 
+// [R] rows (or, `of_pairs`, results) of an even spread over the ranks that hold experts.
+std::vector<double> even_counts(const ModelShape& shape, const RankMap& ranks,
+                                const LayerTermsOptions& options, double num_tokens,
+                                bool of_pairs) {
+  std::vector<double> counts;
+  double holders = 0;
+  for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
+    counts.push_back(holds_experts(ranks, rank, options) ? 1 : 0);
+    holders += counts.back();
+  }
+  holders = std::max(1.0, holders);
+  const double slots = shape.num_experts / holders;
+  double none = 1;  // chance that a token chooses none of so many experts
+  for (int k = 0; k < shape.top_k; ++k) {
+    none *= std::max(0.0, 1 - slots / std::max(1, shape.num_experts - k));
+  }
+  const double each = of_pairs ? num_tokens * shape.top_k / holders : num_tokens * (1 - none);
+  for (double& count : counts) count *= each;
+  return counts;
+}
+
+// Scales the links' times to what they add to an exchange at the even spread; returns what its
+// start adds.
+double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
+                         std::vector<double> LinkTerm::*us, const std::vector<double>& count) {
+  const double link_us = busiest_link(links, us, count).us;
+  double start = 0, total = 0, sharpness = 1;
+  for (const int rank : ranks.coordinators()) {
+    const double with_bytes = ranks.exchange_us(rank, ranks.longest_latency_us(), link_us);
+    if (with_bytes < total) continue;
+    total = with_bytes;
+    start = ranks.exchange_us(rank) + ranks.longest_latency_us();
+    sharpness = ranks.crosses_network() ? 1 : ranks.device(rank).exchange_sharpness;
+  }
+  if (link_us <= 0 || start <= 0) return total;
+  const double start_part = start * std::pow(start / total, sharpness - 1);
+  for (LinkTerm& link : links) {
+    for (double& each : link.*us) each *= (total - start_part) / link_us;
+  }
+  return start_part;
+}
+
+void add_exchange_rates(const ModelShape& shape, const RankMap& ranks,
+                        const LayerTermsOptions& options, LayerTerms& terms) {
+  const double tokens = terms.num_tokens;
+  const auto counts = [&](bool of_pairs) {
+    return even_counts(shape, ranks, options, tokens, of_pairs);
+  };
+  terms.exchange_us =
+      scale_to_exchange(ranks, terms.dispatch_links, &LinkTerm::row_us, counts(false)) +
+      scale_to_exchange(ranks, terms.combine_links, &LinkTerm::result_us,
+                        counts(!options.adds_results));
+}
+
 }  // namespace
 
 RankMap::RankMap(const Cluster& cluster, std::vector<int> part_of_rank,
@@ -112,6 +166,9 @@ RankMap::RankMap(const Cluster& cluster, std::vector<int> part_of_rank,
     fail(ErrorKind::kInput, "coordinator ", rank, " is none of ", num_ranks(), " ranks");
   }
   check(!coordinators_.empty(), "a run without a coordinator");
+  for (int rank = 1; rank < num_ranks(); ++rank) {
+    for (const LinkUse& use : route(0, rank)) crosses_network_ |= crosses_nodes(use);
+  }
 }
 
 std::vector<int> RankMap::distinct(const std::vector<int>& parts) {
@@ -147,15 +204,43 @@ std::string RankMap::link_name(const LinkUse& use) const {
          cluster_.parts[static_cast<size_t>(to)].name + " (" + link.kind + ")";
 }
 
-LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
-                       const LayerTermsOptions& options) {
+double RankMap::exchange_us(int rank, double latency_us, double link_us) const {
+  const DeviceSpec& spec = device(rank);
+  const double peers = std::max(1, num_ranks() - 1);
+  const double start = exchange_us(rank) + latency_us;
+  const double links = link_us * (1 + spec.exchange_tail / peers);
+  return crosses_network_ ? start + links : spec.exchange_total_us(start, links);
+}
+
+double RankMap::longest_latency_us() const {
+  double longest = 0;
+  for (const int coordinator : coordinators_) {
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      longest = std::max(longest, latency_us(coordinator, rank));
+    }
+  }
+  return longest;
+}
+
+BusiestLink busiest_link(const std::vector<LinkTerm>& links, std::vector<double> LinkTerm::*us,
+                         const std::vector<double>& count) {
+  BusiestLink most;
+  for (size_t i = 0; i < links.size(); ++i) {
+    const std::vector<double>& each = links[i].*us;
+    double sum = 0;
+    for (size_t rank = 0; rank < each.size(); ++rank) sum += each[rank] * count[rank];
+    if (sum > most.us) most = {sum, static_cast<int>(i)};
+  }
+  return most;
+}
+
+LayerTerms link_terms(const ModelShape& shape, const RankMap& ranks,
+                      const LayerTermsOptions& options) {
   LayerTerms terms;
   terms.num_tokens = options.size.num_tokens * static_cast<double>(ranks.coordinators().size());
   terms.adds_results = options.adds_results;
-  add_expert_rates(shape, ranks, options, terms);
   LinkTerms dispatch(ranks, true), combine(ranks, false);
   for (const int coordinator : ranks.coordinators()) {
-    terms.exchange_us = std::max(terms.exchange_us, 2 * ranks.exchange_us(coordinator));
     for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
       dispatch.add(coordinator, rank, row_bytes(shape, ranks.is_gpu(rank)));
       combine.add(coordinator, rank, result_bytes(shape, ranks.is_gpu(rank)));
@@ -163,6 +248,14 @@ LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
   }
   terms.dispatch_links = dispatch.take();
   terms.combine_links = combine.take();
+  return terms;
+}
+
+LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
+                       const LayerTermsOptions& options) {
+  LayerTerms terms = link_terms(shape, ranks, options);
+  add_expert_rates(shape, ranks, options, terms);
+  add_exchange_rates(shape, ranks, options, terms);
   return terms;
 }
 

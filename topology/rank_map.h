@@ -36,8 +36,15 @@ class RankMap {
   }
   // What an exchange takes without a byte, as `rank` sees it.
   double exchange_us(int rank) const;
+  // A whole exchange: its start with the way's latency, and what the busiest link takes for the
+  // bytes, joined by DeviceSpec::exchange_total_us. Over a network both are added: the exponent is
+  // that of exchanges within a node, and published ones over networks are straight lines.
+  double exchange_us(int rank, double latency_us, double link_us) const;
   bool crosses_packages(const LinkUse& use) const;
   bool crosses_nodes(const LinkUse& use) const;
+  bool crosses_network() const { return crosses_network_; }  // between some of its ranks
+  // The longest way's latency between a coordinator and a rank.
+  double longest_latency_us() const;
   std::string link_name(const LinkUse& use) const;  // "node0.cpu0 > node0.cpu1 (upi-spr)"
 
  private:
@@ -49,6 +56,7 @@ class RankMap {
   std::vector<size_t> place_;  // [R] in ends_
   ClusterRoutes routes_;
   std::vector<DeviceSpec> devices_;
+  bool crosses_network_ = false;
 };
 
 // What the planner minimises, of a mean layer: `size` is the step of each coordinator. Rates of
@@ -60,7 +68,22 @@ struct LayerTermsOptions {
   bool adds_results = false;
   bool coordinator_holds_experts = false;  // for the even spread only
 };
+//
+// The exchange likewise: it is no sum of start and bytes (DeviceSpec::exchange_sharpness), so both
+// are scaled to what each adds at the even spread, where their sum is exact.
 LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
                        const LayerTermsOptions& options);
+
+// The links alone, with the times that bytes take on them; num_tokens and links are filled.
+LayerTerms link_terms(const ModelShape& shape, const RankMap& ranks,
+                      const LayerTermsOptions& options);
+
+// Microseconds of the busiest link for `count` [R] rows or results; which one, -1: none.
+struct BusiestLink {
+  double us = 0;
+  int link = -1;
+};
+BusiestLink busiest_link(const std::vector<LinkTerm>& links, std::vector<double> LinkTerm::*us,
+                         const std::vector<double>& count);
 
 }  // namespace colibri

@@ -2,10 +2,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "topology/gpu_memory_plan.h"
 #include "topology/simulator.h"
 
 namespace colibri {
 namespace {
+
+// Activations, messages, logits and the CUDA context, as docs/multi-gpu.md counts them.
+constexpr double kGpuOtherBytes = 4e9;
 
 // SplitMix64: the same numbers on every machine.
 uint64_t next_random(uint64_t& state) {
@@ -88,6 +92,9 @@ MemoryGap largest_gap(const SimulatorInput& input, double kv_positions) {
     gap.need_bytes = static_cast<double>(input.placement->num_slots(rank)) *
                      static_cast<double>(shape.expert_bytes);
     const auto& coordinators = ranks.coordinators();
+    if (ranks.is_gpu(rank)) {
+      gap.need_bytes += kGpuOtherBytes + static_cast<double>(nccl_buffer_bytes(ranks.num_ranks()));
+    }
     if (std::find(coordinators.begin(), coordinators.end(), rank) != coordinators.end()) {
       gap.need_bytes += static_cast<double>(shape.coordinator_weight_bytes) +
                         kv_positions * static_cast<double>(shape.kv_bytes_per_token);

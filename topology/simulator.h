@@ -1,12 +1,18 @@
-// Predicts a step: an event model of the schedule that the program runs.
+// Predicts a step: an event model of the schedule that the program runs. Deterministic; nothing is
+// drawn, every count is an expectation.
 //
-// Per layer each coordinator runs attention, router and shared expert; sends rows to the ranks that
-// its tokens chose; runs its own slots; ranks work off what arrives in that order; results come
-// back and are added. One batch, no overlap between layers. A link's direction carries one message
-// after the other, so several coordinators and ranks wait for each other there. Between GPUs the
-// rows of one layer travel as one group and arrive together; between CPUs one by one, in the order
-// of the ranks. When every rank is a coordinator (the symmetric form of published systems) all
-// ranks act alike and the exchange takes as long as its busiest link.
+// Per layer each coordinator runs projections, attention and router; sends rows to the ranks that
+// its tokens chose; runs the shared expert and its own slots meanwhile; ranks work off what arrives
+// in that order; results come back and are added. One batch, no overlap between layers. A link's
+// direction carries one message after the other, so several coordinators and ranks wait for each
+// other there. Between GPUs the rows of one layer travel as one group and arrive together; between
+// CPUs one by one, in the order of the ranks. An exchange takes RankMap::exchange_us() of its start
+// and of what its links take.
+//
+// When every rank is a coordinator (the symmetric form of published systems) all ranks act alike:
+// the exchange takes as long as its busiest link, and a rank computes the rows of all coordinators
+// at once. With fewer, each message is computed by itself: experts that several coordinators want
+// are read for each of them.
 #pragma once
 
 #include <span>
@@ -30,14 +36,20 @@ struct SimulatorInput {
   bool adds_results = false;  // --combine reduced
 };
 
-// Of coordinator 0, along what it waited for; sums over the layers.
+// Of the coordinator that ends last, along what it waited for; sums over the layers. step_us =
+// attention + own + dispatch + wait + experts + combine + head.
 struct SimulatedStep {
   double step_us = 0;
-  double attention_us = 0;  // with router, shared expert and everything else of its own
+  double attention_us = 0;  // everything of its own before rows go: of it
+  double dense_us = 0;      //   projections and dense layers
+  double context_us = 0;    //   attention over the context
+  double own_us = 0;        // shared expert and own slots, where they outlast all messages
   double dispatch_us = 0;   // until the rows of the rank it waited for were there
-  double experts_us = 0;    // of that rank, with waiting for others' rows there
+  double wait_us = 0;       // until that rank had done what came before
+  double experts_us = 0;    // of that rank
   double combine_us = 0;    // until its results were there
   double head_us = 0;
+  double start_us = 0;  // what of dispatch and combine would be without a byte
   // Share of the step that the busiest link's direction and the busiest rank's experts are at work.
   std::string busiest_link;
   double busiest_link_share = 0;
@@ -45,10 +57,14 @@ struct SimulatedStep {
   double busiest_rank_share = 0;
   double row_bytes = 0, result_bytes = 0;  // over links, all layers and coordinators
 
-  // "link node0.gpu0 > node0.nvswitch (nvlink4)", "experts on rank 3" or "attention of rank 0".
+  // What most of the step is: "link node0.gpu0 > node0.nvswitch (nvlink4)", "starting exchanges",
+  // "experts on rank 3", "attention over the context", "projections", ...
   std::string bottleneck() const;
   double tokens_per_s(const SimulatorInput& input) const;
 };
+
+// Cost: O(L R) for each coordinator; symmetric O(links R) for each layer that differs from the one
+// before.
 SimulatedStep simulate_step(const SimulatorInput& input);
 
 // Uniform choices; or of each layer a shuffle of p_e ~ 1 / rank^skew, sum K, none above 1. [L][E].
@@ -57,7 +73,8 @@ std::vector<std::vector<double>> zipf_shares(const ModelShape& shape, double ske
 std::vector<std::vector<double>> loaded_shares(const ModelShape& shape, const ExpertLoads& loads);
 
 // What a rank's memory lacks: slots, the coordinator's weights where it is one, keys and values of
-// its sequences. A GPU's or its share of a NUMA node's. Negative: what is left.
+// its sequences; on a GPU also NCCL's buffers and 4 GB for activations, messages and the context.
+// A GPU's or its share of a NUMA node's. Negative: what is left.
 struct MemoryGap {
   int rank = 0;
   double need_bytes = 0, have_bytes = 0;
@@ -65,5 +82,9 @@ struct MemoryGap {
 };
 // Of the rank that lacks most (or has least left).
 MemoryGap largest_gap(const SimulatorInput& input, double kv_positions);
+
+// Experts in order in equal parts, or dealt out one by one, for the ranks that do not coordinate;
+// for all where every rank coordinates.
+Placement spread_placement(const ModelShape& shape, const RankMap& ranks, bool is_dealt_out);
 
 }  // namespace colibri

@@ -54,20 +54,29 @@ bool dense_is_narrow(const ModelShape& shape) {
          kNarrowBytes * static_cast<double>(shape.dense_macs);
 }
 
-double layer_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device) {
-  double us = 0;
-  for (const OpKind kind :
-       {OpKind::kDense, OpKind::kAttention, OpKind::kPromptAttention, OpKind::kElementwise}) {
-    const OpWork& op = work[static_cast<size_t>(kind)];
-    if (op.bytes == 0 && op.operations == 0) continue;
-    us += device.cost(kind, dense_is_narrow(shape)).us(op.bytes, op.operations);
-  }
-  return us;
+OpWork shared_work(const ModelShape& shape, const StepSize& size) {
+  return {static_cast<double>(shape.shared_bytes),
+          2 * size.num_tokens * static_cast<double>(shape.shared_macs)};
 }
 
-double head_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device) {
-  const OpWork& head = work[static_cast<size_t>(OpKind::kHead)];
-  return device.cost(OpKind::kHead, dense_is_narrow(shape)).us(head.bytes, head.operations);
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device) {
+  const StepWork work = step_work(shape, size);
+  const auto us = [&](OpKind kind, const OpWork& op) {
+    if (op.bytes <= 0 && op.operations <= 0) return 0.0;
+    return device.cost(kind, dense_is_narrow(shape)).us(op.bytes, op.operations);
+  };
+  const auto of = [&](OpKind kind) { return us(kind, work[static_cast<size_t>(kind)]); };
+  const OpWork shared = shared_work(shape, size);
+  OpWork dense = work[static_cast<size_t>(OpKind::kDense)];
+  const double share =
+      shape.num_moe_layers() / std::max(1.0, static_cast<double>(shape.num_layers));
+  dense.bytes -= share * shared.bytes;
+  dense.operations -= share * shared.operations;
+  return {.dense_us = us(OpKind::kDense, dense),
+          .attention_us = of(OpKind::kAttention) + of(OpKind::kPromptAttention),
+          .elementwise_us = of(OpKind::kElementwise),
+          .head_us = size.num_logit_rows > 0 ? of(OpKind::kHead) : 0,
+          .shared_us = us(OpKind::kDense, shared)};
 }
 
 double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs) {

@@ -29,20 +29,27 @@ struct OpWork {
 
 // Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
 //   dense        all the coordinator's products but the head, the shared expert's included
-//   attention    keys and values of each position seen, 2 attention_macs a position; likewise of
-//   prompts,
-//                whose keys and values are read once for all tokens of a step
+//   attention    keys and values of each position seen, 2 attention_macs a position
+//   prompts'     the same, but keys and values are read once for all tokens of a step
 //   elementwise  (10 + K) H + E numbers of 4 bytes a token
 using StepWork = std::array<OpWork, kNumOpKinds>;
 StepWork step_work(const ModelShape& shape, const StepSize& size);
+
+// The shared expert's part of `dense`, of a layer with experts: it runs while rows are under way.
+OpWork shared_work(const ModelShape& shape, const StepSize& size);
 
 // Weights of one byte and less are narrow.
 bool experts_are_narrow(const ModelShape& shape);
 bool dense_is_narrow(const ModelShape& shape);
 
-// A coordinator's time: of one layer without exchange and experts; and of a step's head.
-double layer_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device);
-double head_us(const ModelShape& shape, const StepWork& work, const DeviceSpec& device);
+// A coordinator's times: of one layer, in the mean, without exchange and routed experts; and of a
+// step's head. 0 for what there is nothing of.
+struct OwnTimes {
+  double dense_us = 0, attention_us = 0, elementwise_us = 0, head_us = 0;
+  double shared_us = 0;  // of a layer with experts
+  double layer_us() const { return dense_us + attention_us + elementwise_us; }
+};
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device);
 
 // A rank's time for one layer's experts: `touched` of them, `pairs` (token, expert) pairs. 0 for
 // none.
