@@ -67,6 +67,7 @@ class Simulator {
         return spread_placement(shape_, map, false);
       case PlacementKind::kRoundRobin:
         return spread_placement(shape_, map, true);
+      case PlacementKind::kAuto:
       case PlacementKind::kRandom:
       case PlacementKind::kFile:
         break;

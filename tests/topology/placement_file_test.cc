@@ -155,7 +155,6 @@ TEST(PlacementOptionTest, WrongWordsAreNamed) {
   EXPECT_ERROR(parse_placement_option("random:-1"), kInput, "has seed '-1'");
   EXPECT_ERROR(parse_placement_option("random:7 "), kInput, "has seed '7 '");
   EXPECT_ERROR(parse_placement_option("random:99999999999999999999"), kInput, "has seed");
-  EXPECT_ERROR(parse_placement_option("auto"), kUnsupported, "auto");
 }
 
 TEST(PlacementOptionTest, MakesWhatWasAskedFor) {

@@ -1,0 +1,109 @@
+#include "topology/cluster_file.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "topology/builtin_machines.h"
+#include "topology/machine_picture.h"
+
+namespace colibri {
+namespace {
+
+std::vector<std::string> way(const Cluster& cluster, const std::string& from,
+                             const std::string& to) {
+  std::vector<int> parts;
+  for (const std::string& name : {from, to}) {
+    for (size_t i = 0; i < cluster.parts.size(); ++i) {
+      if (cluster.parts[i].name == name) parts.push_back(static_cast<int>(i));
+    }
+  }
+  const ClusterRoutes routes(cluster, parts);
+  std::vector<std::string> kinds;
+  for (const LinkUse& use : routes.between(0, 1)) {
+    kinds.push_back(cluster.links[static_cast<size_t>(use.link)].kind);
+  }
+  return kinds;
+}
+
+using Kinds = std::vector<std::string>;
+
+TEST(ClusterFile, EveryMachineInsideIsReadAndComesBackFromItsText) {
+  for (const std::string& name : cluster_names()) {
+    const Cluster cluster = find_cluster(name);
+    EXPECT_EQ(cluster.name, name);
+    EXPECT_EQ(parse_cluster(cluster_text(cluster, "a test"), "text"), cluster) << name;
+  }
+  EXPECT_EQ(cluster_names().size(), 10u);
+}
+
+TEST(ClusterFile, GpusOfAnNvSwitchTalkOverIt) {
+  EXPECT_EQ(way(find_cluster("8xh200"), "node0.gpu0", "node0.gpu7"), (Kinds{"nvlink4", "nvlink4"}));
+}
+
+TEST(ClusterFile, WithoutNvlinkTheWayGoesOverSwitchesAndSockets) {
+  EXPECT_EQ(way(find_cluster("8xa100-pcie"), "node0.gpu0", "node0.gpu1"),
+            (Kinds{"pcie4-x16", "pcie4-x16"}));
+  EXPECT_EQ(way(find_cluster("8xa100-pcie"), "node0.gpu0", "node0.gpu7"),
+            (Kinds{"pcie4-x16", "pcie4-x16", "upi-skl", "pcie4-x16", "pcie4-x16"}));
+}
+
+TEST(ClusterFile, BetweenNodesTheWayGoesOverANicAtEachEnd) {
+  EXPECT_EQ(way(find_cluster("4x8xh200-400g"), "node0.gpu3", "node2.gpu5"),
+            (Kinds{"pcie5-x16", "pcie5-x16", "ib-400g", "ib-400g", "pcie5-x16", "pcie5-x16"}));
+}
+
+TEST(ClusterFile, ARackOfNvlinkNeedsNoNetwork) {
+  EXPECT_EQ(way(find_cluster("gb200-nvl72"), "node0.gpu0", "node17.gpu3"),
+            (Kinds{"nvlink5", "nvlink5"}));
+}
+
+TEST(ClusterFile, WrongFilesAreNamedWithTheirLine) {
+  EXPECT_ERROR(find_cluster("9xh900"), kInput, "known are");
+  EXPECT_ERROR(parse_cluster("colibri_machine = 2\n", "m"), kUnsupported, "version 2");
+  EXPECT_ERROR(parse_cluster("colibri_machine = ", "m"), kInput, "m line 1 is no TOML");
+  const std::string head = "colibri_machine = 1\nname = \"x\"\n[[node]]\n";
+  EXPECT_ERROR(parse_cluster(head + "cpu = \"cpu-server\"\n", "m"), kInput,
+               "node.cores is missing");
+  const std::string node = head + "cpu = \"cpu-server\"\ncores = 4\nmemory_gb = 8\n";
+  EXPECT_EQ(parse_cluster(node, "m").parts.size(), 1u);
+  EXPECT_ERROR(parse_cluster(node + "gpu_s = 4\n", "m"), kInput, "line 7: node.gpu_s is not known");
+  EXPECT_ERROR(parse_cluster(node + "packages = 2\n", "m"), kInput, "package_link");
+  EXPECT_ERROR(parse_cluster(node + "gpus = 2\ngpu = \"h2000\"\npcie = \"pcie5-x16\"\n", "m"),
+               kInput, "'h2000' is not in the catalogue");
+  EXPECT_ERROR(parse_cluster(node + "count = 5000\n", "m"), kInput, "want 1 to 4096");
+}
+
+TEST(ClusterFile, ANumberWithoutItsSourceIsRefused) {
+  EXPECT_ERROR(parse_catalogue("[link.x]\nnominal_gbps = 3\n", "c"), kInput,
+               "c line 2: link.x.nominal_gbps is a number, want {value");
+}
+
+TEST(ClusterFile, CutAndChangedBytesGiveAMachineOrAnError) {
+  for (const BuiltinMachine& machine : builtin_machines()) {
+    const std::string text(machine.text);
+    for (size_t at = 0; at < text.size(); at += 7) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(changed[at] ^ 0x15);
+      for (const std::string& tried : {text.substr(0, at), changed}) {
+        try {
+          parse_cluster(tried, "m");
+        } catch (const Error& error) {
+          EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
+        }
+      }
+    }
+  }
+}
+
+TEST(MachinePicture, NodesThatAreAlikeAreToldOnce) {
+  const Cluster cluster = find_cluster("18x8xh800-400g");
+  const std::string text = cluster_tree(cluster);
+  EXPECT_NE(text.find("node 0 (and 17 more like it)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("node1."), std::string::npos);
+  const std::string svg = cluster_svg(cluster);
+  EXPECT_NE(svg.find("node 0, one of 18 alike"), std::string::npos);
+  EXPECT_EQ(svg.find("node1."), std::string::npos);
+}
+
+}  // namespace
+}  // namespace colibri
