@@ -37,6 +37,7 @@ void check_common(const CommonOptions& o) {
   check_word("--combine", o.combine, {"exact", "reduced"});
   check_word("--bind", o.bind, {"own", "inherit"});
   check_word("--isa", o.isa, {"auto", "portable", "avx2", "avx512"});
+  check_range("--loads-decay", o.loads_decay, 0.0, 1.0);
   check_range("--ranks", o.ranks, 0, 4096);
   check_range("--threads", o.threads, 0, 4096);
   check_range("--coordinator-experts", o.coordinator_experts, 0, 1 << 20);

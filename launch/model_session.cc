@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "coordinator/device_path.h"
 #include "coordinator/host_path.h"
+#include "launch/auto_placement.h"
 #include "launch/cuda_backend.h"
 #include "launch/dense_shapes.h"
 #include "launch/load_progress.h"
@@ -116,6 +117,11 @@ void ModelSession::open(const Prepare& prepare) {
   if (context_.is_root() && !options_.record_routes.empty()) {
     recorder_ = std::make_unique<RouteRecorder>(options_.record_routes, shape_);
   }
+  if (context_.is_root() && !options_.record_loads.empty()) {
+    load_recorder_ = std::make_unique<LoadRecorder>(shape_);
+    // Another model's file is refused before anything is loaded.
+    read_earlier_loads(options_, shape_);
+  }
   if (context_.transport == nullptr) alone_ = LocalFabric(1).endpoint(0);
   if (context_.device.is_cuda()) {
     gpu_memory_ = context_.device.backend->read_gpu_memory(context_.device.gpu.ordinal);
@@ -125,13 +131,23 @@ void ModelSession::open(const Prepare& prepare) {
 void ModelSession::place(std::vector<int64_t> capacity_slots) {
   const PlacementChoice choice = parse_placement_option(options_.placement);
   capacity_slots_ = capacity_slots;
-  placement_ = make_placement(choice, shape_,
-                              {.num_ranks = context_.size,
-                               .coordinator_experts = options_.coordinator_experts,
-                               .capacity_slots = std::move(capacity_slots)});
-  const std::string unasked = choice.kind == PlacementKind::kFile
-                                  ? ""
-                                  : unasked_text(*placement_, options_.coordinator_experts);
+  if (choice.kind == PlacementKind::kAuto) {
+    placement_ = auto_placement(context_, options_, shape_,
+                                {.batch = static_cast<double>(num_sequences()),
+                                 .context = static_cast<double>(max_context()),
+                                 .survive = needs_.survives_one ? 1 : 0,
+                                 .capacity_slots = std::move(capacity_slots)},
+                                int64_t{options_.start_timeout_s} * 1000);
+  } else {
+    placement_ = make_placement(choice, shape_,
+                                {.num_ranks = context_.size,
+                                 .coordinator_experts = options_.coordinator_experts,
+                                 .capacity_slots = std::move(capacity_slots)});
+  }
+  const bool is_planned =
+      choice.kind == PlacementKind::kFile || choice.kind == PlacementKind::kAuto;
+  const std::string unasked =
+      is_planned ? "" : unasked_text(*placement_, options_.coordinator_experts);
   if (context_.is_root() && !unasked.empty()) context_.log->warn("{}", unasked);
   check_memory_plan();
   if (context_.is_root() && needs_.survives_one) {
@@ -183,6 +199,7 @@ void ModelSession::load() {
       taken_weight_bytes_ = backend_.device->allocated_bytes() - before;
       if (hooks_.make_routing) c.routing = hooks_.make_routing(checkpoint_->config());
       if (recorder_) c.observers.add(*recorder_);
+      if (load_recorder_) c.observers.add(*load_recorder_);
       make_cache(site(), c);
       make_path(site(), experts_, c);
       make_forward(site(), c);
@@ -303,6 +320,7 @@ int ModelSession::run_coordinator(const Serve& serve) {
     const int code = serve(serving);
     check_taken();
     if (recorder_) recorder_->commit();
+    if (load_recorder_) write_recorded_loads(options_, shape_, load_recorder_->loads());
     stop_workers(code, kStopTimeoutMs);
     return code;
   } catch (const Error& error) {

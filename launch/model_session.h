@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "coordinator/engine.h"
 #include "coordinator/expert_ranks.h"
+#include "coordinator/load_recorder.h"
 #include "coordinator/rank_tracer.h"
 #include "coordinator/route_observer.h"
 #include "coordinator/route_override.h"
@@ -171,9 +172,10 @@ class ModelSession {
   double load_seconds_ = 0;
   int64_t taken_weight_bytes_ = 0;  // of the coordinator's weights, on a GPU
   Experts experts_;
-  std::vector<int64_t> capacity_slots_;      // [R]; empty: no limit is known
-  std::unique_ptr<ShardChanges> changes_;    // of experts_.shard
-  std::unique_ptr<RouteRecorder> recorder_;  // rank 0, --record-routes
+  std::vector<int64_t> capacity_slots_;          // [R]; empty: no limit is known
+  std::unique_ptr<ShardChanges> changes_;        // of experts_.shard
+  std::unique_ptr<RouteRecorder> recorder_;      // rank 0, --record-routes
+  std::unique_ptr<LoadRecorder> load_recorder_;  // rank 0, --record-loads
   TraceLog trace_;
   std::unique_ptr<Coordinator> coordinator_;
 };

@@ -90,6 +90,7 @@ class Planner {
             .rank0_holds_experts = rank0_holds,
             .capacity_slots = capacity_,
             .domain_of_rank = domains(),
+            .effort = in_.effort,
             .previous = in_.previous,
             .max_moves = in_.max_moves};
   }

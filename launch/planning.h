@@ -22,6 +22,7 @@ struct PlanningInput {
   int survive = 0;
   const Placement* previous = nullptr;
   int64_t max_moves = -1;
+  int effort = 3000;  // PlanRequest::effort
   // [R] slots that fit, all layers together; empty: worked out of the machine's memory.
   std::vector<int64_t> capacity_slots = {};
 };

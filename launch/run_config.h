@@ -18,6 +18,10 @@ struct CommonOptions {
   bool scale_vocab = false;         // the shape's vocabulary shrinks with its layers
   std::string page_cache = "keep";  // keep or drop what was read of the weights' files
   std::string record_routes;        // file for what the routers chose; empty: none
+  std::string record_loads;         // file for how often experts were chosen; empty: none
+  double loads_decay = 0;           // what that file held before counts this much less; 0: nothing
+  std::string loads;                // such a file, for --placement auto
+  std::string machine;              // a machine file or name, likewise; empty: ranks that are alike
   std::string weights = "auto";
   std::string dense_weights = "auto";
   std::string device = "cpu";     // cpu, cuda or cuda:N

@@ -45,7 +45,7 @@ void add_rank_options(CLI::App& app, CommonOptions& o) {
   add(app, "--threads", o.threads, "Threads of each rank (0: all cores of its share)");
   add(app, "--bind", o.bind, "own: cores near the GPU, or of the local rank's share; inherit");
   add(app, "--isa", o.isa, "auto, portable, avx2 or avx512: same bits, other speed");
-  add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED or a file");
+  add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED, auto or a file");
   add(app, "--coordinator-experts", o.coordinator_experts, "Experts a layer that rank 0 holds");
   add(app, "--combine", o.combine, "exact (reduced comes with a later version)");
   add(app, "--chunk", o.chunk, "Most prompt tokens of one step");
@@ -62,6 +62,11 @@ void add_run_options(CLI::App& app, CommonOptions& o) {
   add_rank_options(app, o);
   add(app, "--page-cache", o.page_cache, "keep or drop what was read of the weights' files");
   app.add_option("--record-routes", o.record_routes, "File for the experts chosen, see inspect");
+  app.add_option("--record-loads", o.record_loads,
+                 "File for how often experts were chosen, see plan");
+  add(app, "--loads-decay", o.loads_decay, "Share at which what that file held already counts");
+  app.add_option("--loads", o.loads, "File of --record-loads that --placement auto plans by");
+  app.add_option("--machine", o.machine, "Machine that it plans for: a file or a name");
 }
 
 void add_sampling_options(CLI::App& app, GenerateOptions& o) {

@@ -1,7 +1,8 @@
 #include "topology/catalogue.h"
 
+#include <algorithm>
 #include <array>
-#include <cstdio>
+#include <optional>
 
 #include "topology/builtin_machines.h"
 #include "topology/catalogue_toml.h"
@@ -21,74 +22,53 @@ struct Defaults {
   }
 };
 
-class DeviceReader {
- public:
-  DeviceReader(const toml::table& table, const std::string& where, const std::string& name)
-      : where_(where), path_("device." + name), reader_(table, where, path_) {
-    device_.name = name;
+OpCost read_cost(TomlReader& row, const OpCost& fallback) {
+  const OpCost cost{.fixed_us = row.number_or("fixed_us", 0, 1e9, fallback.fixed_us),
+                    .gbps = row.number_or("gbps", 0, kMost, fallback.gbps),
+                    .gops = row.number_or("gops", 0, kMost, fallback.gops),
+                    .sharpness = row.number_or("sharpness", 1, 64, fallback.sharpness)};
+  if (row.text("source").empty()) row.wrong("source", "is empty");
+  row.end();
+  return cost;
+}
+
+void read_costs(std::optional<TomlReader> rows, std::array<OpCost, kNumOpKinds>& costs,
+                const OpCost& fallback) {
+  costs.fill(fallback);
+  if (!rows) return;
+  for (size_t i = 0; i < kNumOpKinds; ++i) {
+    auto row = rows->table(to_string(static_cast<OpKind>(i)));
+    if (row) costs[i] = read_cost(*row, fallback);
   }
+  rows->end();
+}
 
-  DeviceSpec read() {
-    const std::string kind = reader_.text("kind");
-    if (kind != "gpu" && kind != "cpu") reader_.wrong("kind", "is '", kind, "', want gpu or cpu");
-    device_.is_gpu = kind == "gpu";
-    device_.memory_bytes =
-        static_cast<int64_t>(kBytesInGb * reader_.sourced_or("memory_gb", 0, 1e6, 0));
-    device_.peak_gbps = reader_.sourced("peak_gbps", 1e-3, kMost);
-    const double read_share = reader_.sourced_or("read_share", 0.01, 1, 0.8);
-    const double compute_share = reader_.sourced_or("compute_share", 0.01, 1, 0.6);
-    const Defaults defaults{
-        .op_us = reader_.sourced_or("op_us", 0, 1e6, 0),
-        .gbps = device_.peak_gbps * read_share,
-        .wide_gops = compute_share * reader_.sourced("wide_gops", 1e-3, kMost),
-        .narrow_gops = compute_share * reader_.sourced("narrow_gops", 1e-3, kMost)};
-    device_.exchange_us = reader_.sourced_or("exchange_us", 0, 1e6, 0);
-    device_.exchange_us_per_peer = reader_.sourced_or("exchange_us_per_peer", 0, 1e6, 0);
-    device_.exchange_sharpness = reader_.sourced_or("exchange_sharpness", 0.25, 64, 1);
-    device_.exchange_tail = reader_.sourced_or("exchange_tail", 0, 64, 0);
-    read_costs("wide", device_.wide, defaults.cost(false));
-    read_costs("narrow", device_.narrow, defaults.cost(true));
-    reader_.end();
-    return device_;
-  }
+DeviceSpec read_device(TomlReader& reader, const std::string& name) {
+  DeviceSpec device{.name = name};
+  const std::string kind = reader.text("kind");
+  if (kind != "gpu" && kind != "cpu") reader.wrong("kind", "is '", kind, "', want gpu or cpu");
+  device.is_gpu = kind == "gpu";
+  device.memory_bytes =
+      static_cast<int64_t>(kBytesInGb * reader.sourced_or("memory_gb", 0, 1e6, 0));
+  device.peak_gbps = reader.sourced("peak_gbps", 1e-3, kMost);
+  const double read_share = reader.sourced_or("read_share", 0.01, 1, 0.8);
+  const double compute_share = reader.sourced_or("compute_share", 0.01, 1, 0.6);
+  const Defaults defaults{
+      .op_us = reader.sourced_or("op_us", 0, 1e6, 0),
+      .gbps = device.peak_gbps * read_share,
+      .wide_gops = compute_share * reader.sourced("wide_gops", 1e-3, kMost),
+      .narrow_gops = compute_share * reader.sourced("narrow_gops", 1e-3, kMost)};
+  device.exchange_us = reader.sourced_or("exchange_us", 0, 1e6, 0);
+  device.exchange_us_per_peer = reader.sourced_or("exchange_us_per_peer", 0, 1e6, 0);
+  device.exchange_sharpness = reader.sourced_or("exchange_sharpness", 0.25, 64, 1);
+  device.exchange_tail = reader.sourced_or("exchange_tail", 0, 64, 0);
+  read_costs(reader.table("wide"), device.wide, defaults.cost(false));
+  read_costs(reader.table("narrow"), device.narrow, defaults.cost(true));
+  reader.end();
+  return device;
+}
 
- private:
-  void read_costs(const char* form, std::array<OpCost, kNumOpKinds>& costs,
-                  const OpCost& fallback) {
-    costs.fill(fallback);
-    const toml::table* table = reader_.table_or_null(form);
-    if (table == nullptr) return;
-    TomlReader rows(*table, where_, path_ + "." + form);
-    for (size_t i = 0; i < kNumOpKinds; ++i) {
-      const char* name = to_string(static_cast<OpKind>(i));
-      const toml::table* row = rows.table_or_null(name);
-      if (row != nullptr) costs[i] = cost_of(*row, path_ + "." + form + "." + name, fallback);
-    }
-    rows.end();
-  }
-
-  OpCost cost_of(const toml::table& table, const std::string& path, const OpCost& fallback) {
-    TomlReader row(table, where_, path);
-    const auto value = [&](const char* key, double low, double high, double otherwise) {
-      return row.has(key) ? row.number(key, low, high) : otherwise;
-    };
-    const OpCost cost{.fixed_us = value("fixed_us", 0, 1e9, fallback.fixed_us),
-                      .gbps = value("gbps", 0, kMost, fallback.gbps),
-                      .gops = value("gops", 0, kMost, fallback.gops),
-                      .sharpness = value("sharpness", 1, 64, fallback.sharpness)};
-    if (row.text("source").empty()) row.wrong("source", "is empty");
-    row.end();
-    return cost;
-  }
-
-  const std::string& where_;
-  std::string path_;
-  TomlReader reader_;
-  DeviceSpec device_;
-};
-
-LinkSpec read_link(const toml::table& table, const std::string& where, const std::string& name) {
-  TomlReader reader(table, where, "link." + name);
+LinkSpec read_link(TomlReader& reader) {
   LinkSpec link;
   link.nominal_gbps = reader.sourced("nominal_gbps", 1e-6, kMost);
   link.gbps = reader.sourced("gbps", 1e-6, kMost);
@@ -97,37 +77,28 @@ LinkSpec read_link(const toml::table& table, const std::string& where, const std
   return link;
 }
 
-const toml::table& table_of(const toml::node& node, const std::string& where,
-                            const std::string& name) {
-  if (node.is_table()) return *node.as_table();
-  fail(ErrorKind::kInput, where, " line ", node.source().begin.line, ": ", name,
-       " is no table, want [", name, "]");
-}
-
 }  // namespace
 
-Catalogue read_catalogue(TomlReader& root, const std::string& where) {
+Catalogue read_catalogue(TomlReader& root) {
   Catalogue catalogue;
-  if (const toml::table* devices = root.table_or_null("device")) {
-    for (const auto& [key, node] : *devices) {
-      const std::string name(key.str());
-      catalogue.devices[name] =
-          DeviceReader(table_of(node, where, "device." + name), where, name).read();
+  if (auto devices = root.table("device")) {
+    for (const std::string& name : devices->keys()) {
+      TomlReader device = *devices->table(name);
+      catalogue.devices[name] = read_device(device, name);
     }
   }
-  if (const toml::table* links = root.table_or_null("link")) {
-    for (const auto& [key, node] : *links) {
-      const std::string name(key.str());
-      catalogue.links[name] = read_link(table_of(node, where, "link." + name), where, name);
+  if (auto links = root.table("link")) {
+    for (const std::string& name : links->keys()) {
+      TomlReader link = *links->table(name);
+      catalogue.links[name] = read_link(link);
     }
   }
   return catalogue;
 }
 
 Catalogue parse_catalogue(std::string_view text, const std::string& where) {
-  const toml::table table = parse_toml(text, where);
-  TomlReader root(table, where, "");
-  Catalogue catalogue = read_catalogue(root, where);
+  TomlReader root(text, where);
+  Catalogue catalogue = read_catalogue(root);
   root.end();
   return catalogue;
 }

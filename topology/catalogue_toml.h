@@ -1,4 +1,4 @@
-// The catalogue's tables inside a TOML file. Only for .cc files of this folder.
+// The catalogue's tables inside a TOML file.
 #pragma once
 
 #include "topology/catalogue.h"
@@ -7,6 +7,6 @@
 namespace colibri {
 
 // The tables "device" and "link" of `root`; what else it holds is left to the caller.
-Catalogue read_catalogue(TomlReader& root, const std::string& where);
+Catalogue read_catalogue(TomlReader& root);
 
 }  // namespace colibri

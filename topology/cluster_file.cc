@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/error.h"
 #include "topology/builtin_machines.h"
 #include "topology/catalogue_toml.h"
 #include "topology/regular_node.h"
@@ -31,7 +32,7 @@ const char* word_of(PartKind kind) {
 class ClusterReader {
  public:
   ClusterReader(std::string_view text, const std::string& where)
-      : where_(where), table_(parse_toml(text, where)), root_(table_, where, "") {}
+      : where_(where), root_(text, where) {}
 
   Cluster read() {
     const int64_t version = root_.whole("colibri_machine", 0, 1 << 30);
@@ -40,29 +41,22 @@ class ClusterReader {
     }
     cluster_.name = root_.text("name");
     root_.text_or("about", "");
-    catalogue_ = merged(builtin_catalogue(), read_catalogue(root_, where_));
-    const toml::array* nodes = root_.tables_or_null("node");
-    const toml::array* parts = root_.tables_or_null("part");
-    const toml::array* links = root_.tables_or_null("joint");
+    catalogue_ = merged(builtin_catalogue(), read_catalogue(root_));
+    std::vector<TomlReader> nodes = root_.tables("node"), parts = root_.tables("part");
+    std::vector<TomlReader> joints = root_.tables("joint");
     root_.end();
-    if ((nodes == nullptr) == (parts == nullptr)) {
+    if (nodes.empty() == parts.empty()) {
       fail(ErrorKind::kInput, where_, ": want [[node]] tables, or [[part]] and [[joint]] tables");
     }
-    if (nodes != nullptr) {
-      for (const toml::node& node : *nodes) read_node(*node.as_table());
-    } else {
-      for (const toml::node& part : *parts) read_part(*part.as_table());
-    }
-    if (links != nullptr) {
-      for (const toml::node& link : *links) read_link(*link.as_table());
-    }
+    for (TomlReader& node : nodes) read_node(node);
+    for (TomlReader& part : parts) read_part(part);
+    for (TomlReader& joint : joints) read_joint(joint);
     check_cluster(cluster_, where_);
     return std::move(cluster_);
   }
 
  private:
-  void read_node(const toml::table& table) {
-    TomlReader r(table, where_, "node");
+  void read_node(TomlReader& r) {
     RegularNode node;
     node.count = static_cast<int>(r.whole_or("count", 1, kMaxNodes, 1));
     node.cpu = r.text("cpu");
@@ -92,8 +86,7 @@ class ClusterReader {
     fail(ErrorKind::kInput, where_, ": ", num_parts, " parts, want at most ", kMaxParts);
   }
 
-  void read_part(const toml::table& table) {
-    TomlReader r(table, where_, "part");
+  void read_part(TomlReader& r) {
     check_size(static_cast<int64_t>(cluster_.parts.size()) + 1);
     ClusterPart part;
     part.kind = read_kind(r);
@@ -132,8 +125,7 @@ class ClusterReader {
     return found->second;
   }
 
-  void read_link(const toml::table& table) {
-    TomlReader r(table, where_, "joint");
+  void read_joint(TomlReader& r) {
     ClusterLink link;
     link.a = end_of(r, "a");
     link.b = end_of(r, "b");
@@ -152,7 +144,6 @@ class ClusterReader {
   }
 
   const std::string& where_;
-  toml::table table_;
   TomlReader root_;
   Catalogue catalogue_;
   Cluster cluster_;

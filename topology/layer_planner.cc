@@ -11,6 +11,9 @@
 namespace colibri {
 namespace {
 
+// Ranks this close to their mean are level.
+constexpr double kLevel = 1e-4;
+constexpr size_t kAskedTogether = 5;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<size_t> holders_of(const LayerProblem& problem) {
@@ -154,11 +157,20 @@ class Improver {
   }
   int64_t moves_of(const Change& change) const { return change.back >= 0 ? 2 : 1; }
 
+  // What no rank can be below.
+  double mean_us() const {
+    double sum = 0;
+    for (const size_t rank : holders_) sum += state_.rank_us(rank);
+    return sum / static_cast<double>(holders_.size());
+  }
+
   // The slowest rank hands slots on until nothing helps.
   void level() {
     const size_t limit = 4 * state_.counts().size() + 64;
+    const double enough = mean_us() * (1 + kLevel);
     for (size_t round = 0; round < limit; ++round) {
       const size_t from = state_.slowest();
+      if (state_.rank_us(from) <= enough) return;
       const Change change = best_of(from);
       const double now = state_.rank_us(from);
       if (change.value >= now * (1 - least_gain_) - 1e-12) return;
@@ -168,21 +180,29 @@ class Improver {
     }
   }
 
-  // The change that leaves the smaller of the two ranks' larger time.
+  // The change that leaves the smaller of the two ranks' larger time; ranks with least are asked
+  // first.
   Change best_of(size_t from) const {
+    std::vector<size_t> order;
+    for (const size_t rank : holders_) {
+      if (state_.rank_us(rank) < state_.rank_us(from)) order.push_back(rank);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return state_.rank_us(a) < state_.rank_us(b); });
     Change best;
-    const auto& mine = state_.lists()[from];
-    for (const size_t to : holders_) {
-      if (to == from || state_.rank_us(to) >= state_.rank_us(from)) continue;
-      for (size_t slot = 0; slot < mine.size(); ++slot) try_slot(from, slot, to, best);
+    const size_t num_slots = state_.lists()[from].size();
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (size_t slot = 0; slot < num_slots; ++slot) try_slot(from, slot, order[i], best);
+      const bool is_asked = i % kAskedTogether == kAskedTogether - 1;
+      if (is_asked && best.value < state_.rank_us(from) * (1 - least_gain_)) break;
     }
     return best;
   }
 
   void try_slot(size_t from, size_t slot, size_t to, Change& best) const {
     const int32_t expert = state_.lists()[from][slot];
-    if (state_.holds(to, expert)) return;
     const double less = state_.rank_us(from) - state_.slot_us(expert, from);
+    if (less >= best.value || state_.holds(to, expert)) return;
     const double more = state_.rank_us(to) + state_.slot_us(expert, to);
     if (has_room(to) && std::max(less, more) < best.value) {
       best = {from, slot, to, -1, std::max(less, more)};

@@ -38,7 +38,9 @@ class LayerState {
     return terms_.touched_us[rank] * touched_[e] + terms_.row_us[rank] * q_[e] * terms_.num_tokens;
   }
   double rank_us(size_t rank) const { return loads_[rank].us; }  // without the fixed part
-  bool holds(size_t rank, int32_t expert) const;
+  bool holds(size_t rank, int32_t expert) const {
+    return holds_[rank * counts_.size() + static_cast<size_t>(expert)] != 0;
+  }
   size_t slowest() const;
   LayerTime time() const;
   // time().total_us() if the slot left `from` for `to`, and, with `back` >= 0, that of `to` came
@@ -69,6 +71,7 @@ class LayerState {
   std::vector<int> counts_;
   std::vector<double> q_, log_none_, touched_;  // [E] of one slot
   LayerLists lists_;
+  std::vector<char> holds_;                       // [R, E]
   std::vector<Load> loads_;                       // [R]
   std::vector<double> dispatch_us_, combine_us_;  // of each link
 };

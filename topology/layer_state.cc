@@ -35,6 +35,12 @@ void LayerState::set_counts(std::vector<int> counts) {
 
 void LayerState::set_lists(LayerLists lists) {
   lists_ = std::move(lists);
+  holds_.assign(lists_.size() * counts_.size(), 0);
+  for (size_t rank = 0; rank < lists_.size(); ++rank) {
+    for (const int32_t expert : lists_[rank]) {
+      holds_[rank * counts_.size() + static_cast<size_t>(expert)] = 1;
+    }
+  }
   for (size_t rank = 0; rank < lists_.size(); ++rank) loads_[rank] = load_of(rank);
   const auto sum = [this](const std::vector<double>& us, bool is_dispatch) {
     double total = 0;
@@ -52,11 +58,6 @@ void LayerState::set_lists(LayerLists lists) {
   for (const LinkTerm& link : terms_.combine_links) {
     combine_us_.push_back(sum(link.result_us, false));
   }
-}
-
-bool LayerState::holds(size_t rank, int32_t expert) const {
-  const std::vector<int32_t>& list = lists_[rank];
-  return std::find(list.begin(), list.end(), expert) != list.end();
 }
 
 size_t LayerState::slowest() const {
@@ -159,7 +160,14 @@ double LayerState::total_after(size_t from, size_t slot, size_t to, int back) co
 
 void LayerState::move(size_t from, size_t slot, size_t to, int back) {
   const int32_t expert = lists_[from][slot];
+  const auto set = [this](size_t rank, int32_t which, char is_held) {
+    holds_[rank * counts_.size() + static_cast<size_t>(which)] = is_held;
+  };
+  set(from, expert, 0);
+  set(to, expert, 1);
   if (back >= 0) {
+    set(to, lists_[to][static_cast<size_t>(back)], 0);
+    set(from, lists_[to][static_cast<size_t>(back)], 1);
     std::swap(lists_[from][slot], lists_[to][static_cast<size_t>(back)]);
   } else {
     lists_[from].erase(lists_[from].begin() + static_cast<std::ptrdiff_t>(slot));
