@@ -1,10 +1,12 @@
 #include "launch/simulate.h"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
 #include "base/error.h"
 #include "launch/plan_input.h"
+#include "launch/planning.h"
 #include "launch/simulate_report.h"
 #include "launch/standard_out.h"
 #include "topology/placement_file.h"
@@ -36,15 +38,16 @@ class Simulator {
                        const Shares* shares = nullptr) const {
     const RankMap map =
         ranks_on(cluster, choice.ranks, runs_on_gpus(cluster, config_.common), choice.coordinators);
-    const Placement placement = placement_on(map);
     const int64_t batch =
         config_.simulate.is_batch_a_rank ? choice.batch * map.num_ranks() : choice.batch;
+    const Shares& used = shares == nullptr ? shares_ : *shares;
+    const Placement placement = placement_on(map, static_cast<double>(batch), used);
     const double each = static_cast<double>(batch) / static_cast<double>(map.coordinators().size());
     const auto context = static_cast<double>(config_.simulate.context);
     const SimulatorInput input{.shape = &shape_,
                                .ranks = &map,
                                .placement = &placement,
-                               .shares = shares == nullptr ? shares_ : *shares,
+                               .shares = used,
                                .size = decode_size(each, context),
                                .adds_results = config_.common.combine == "reduced"};
     SimulatedPoint point{.machine = cluster.name,
@@ -58,9 +61,9 @@ class Simulator {
   }
 
  private:
-  // Experts lie on the ranks that do not coordinate, or on all where all do. The placements that
-  // are drawn or read are made as the program makes them.
-  Placement placement_on(const RankMap& map) const {
+  // Experts lie on the ranks that do not coordinate, or on all where all do; or as planned. Others
+  // are made as the program makes them.
+  Placement placement_on(const RankMap& map, double batch, const Shares& shares) const {
     const PlacementChoice choice = parse_placement_option(config_.common.placement);
     switch (choice.kind) {
       case PlacementKind::kContiguous:
@@ -68,11 +71,46 @@ class Simulator {
       case PlacementKind::kRoundRobin:
         return spread_placement(shape_, map, true);
       case PlacementKind::kAuto:
+        return planned(map, batch, shares);
       case PlacementKind::kRandom:
       case PlacementKind::kFile:
         break;
     }
     return make_placement(choice, shape_, {.num_ranks = map.num_ranks()});
+  }
+
+  // Into what memory there is; where it does not suffice, as if it did: the point says so.
+  Placement planned(const RankMap& map, double batch, const Shares& shares) const {
+    ExpertLoads loads = empty_loads(shape_, false);
+    for (size_t layer = 0; layer < shares.size(); ++layer) {
+      if (shares[layer].empty()) continue;
+      LayerLoads& of_layer = loads.phases[static_cast<size_t>(LoadPhase::kDecode)][layer];
+      of_layer.num_tokens = 1;
+      of_layer.tokens = shares[layer];
+    }
+    const auto context = static_cast<double>(config_.simulate.context);
+    return make_plan({.shape = &shape_,
+                      .ranks = &map,
+                      .loads = &loads,
+                      .batch = batch,
+                      .context = context,
+                      .capacity_slots = capacity_slots(map, batch * (context + 1))})
+        .best.plan.placement;
+  }
+
+  std::vector<int64_t> capacity_slots(const RankMap& map, double kv_positions) const {
+    const double each = kv_positions / static_cast<double>(map.coordinators().size());
+    const SimulatorInput input{.shape = &shape_, .ranks = &map, .size = {}};
+    const int64_t all = int64_t{shape_.num_experts} * shape_.num_moe_layers();
+    int64_t sum = 0;
+    std::vector<int64_t> slots;
+    for (const MemoryGap& gap : memory_gaps(input, each)) {
+      const double room = -gap.missing() / static_cast<double>(shape_.expert_bytes);
+      slots.push_back(std::clamp(static_cast<int64_t>(room), int64_t{0}, all));
+      sum += slots.back();
+    }
+    if (sum < all) slots.assign(slots.size(), all);
+    return slots;
   }
 
   const RunConfig& config_;

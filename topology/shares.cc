@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "topology/gpu_memory_plan.h"
@@ -76,36 +77,40 @@ std::vector<std::vector<double>> zipf_shares(const ModelShape& shape, double ske
   });
 }
 
-MemoryGap largest_gap(const SimulatorInput& input, double kv_positions) {
+std::vector<MemoryGap> memory_gaps(const SimulatorInput& input, double kv_positions) {
   const RankMap& ranks = *input.ranks;
   const ModelShape& shape = *input.shape;
-  std::vector<int> sharers(ranks.cluster().parts.size());
-  const auto part_index = [&](int rank) {
-    return &ranks.part(rank) - ranks.cluster().parts.data();
-  };
-  for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
-    ++sharers[static_cast<size_t>(part_index(rank))];
-  }
-  MemoryGap worst{.need_bytes = -1e300};
+  std::map<std::string, int> sharers;  // of a part
+  for (int rank = 0; rank < ranks.num_ranks(); ++rank) ++sharers[ranks.part(rank).name];
+  std::vector<MemoryGap> gaps;
   for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
     MemoryGap gap{.rank = rank};
-    gap.need_bytes = static_cast<double>(input.placement->num_slots(rank)) *
-                     static_cast<double>(shape.expert_bytes);
-    const auto& coordinators = ranks.coordinators();
+    if (input.placement != nullptr) {
+      gap.need_bytes = static_cast<double>(input.placement->num_slots(rank)) *
+                       static_cast<double>(shape.expert_bytes);
+    }
     if (ranks.is_gpu(rank)) {
       gap.need_bytes += kGpuOtherBytes + static_cast<double>(nccl_buffer_bytes(ranks.num_ranks()));
     }
-    if (std::find(coordinators.begin(), coordinators.end(), rank) != coordinators.end()) {
+    const auto& coordinators = ranks.coordinators();
+    if (std::binary_search(coordinators.begin(), coordinators.end(), rank)) {
       gap.need_bytes += static_cast<double>(shape.coordinator_weight_bytes) +
                         kv_positions * static_cast<double>(shape.kv_bytes_per_token);
     }
     const ClusterPart& part = ranks.part(rank);
     gap.have_bytes = static_cast<double>(ranks.is_gpu(rank) ? ranks.device(rank).memory_bytes
                                                             : part.memory_bytes) /
-                     sharers[static_cast<size_t>(part_index(rank))];
-    if (gap.missing() > worst.missing()) worst = gap;
+                     sharers[part.name];
+    gaps.push_back(gap);
   }
-  return worst;
+  return gaps;
+}
+
+MemoryGap largest_gap(const SimulatorInput& input, double kv_positions) {
+  const std::vector<MemoryGap> gaps = memory_gaps(input, kv_positions);
+  return *std::max_element(gaps.begin(), gaps.end(), [](const MemoryGap& a, const MemoryGap& b) {
+    return a.missing() < b.missing();
+  });
 }
 
 }  // namespace colibri

@@ -80,6 +80,8 @@ struct MemoryGap {
   double need_bytes = 0, have_bytes = 0;
   double missing() const { return need_bytes - have_bytes; }
 };
+// [R]; without a placement (null), of everything but experts. kv_positions: of each coordinator.
+std::vector<MemoryGap> memory_gaps(const SimulatorInput& input, double kv_positions);
 // Of the rank that lacks most (or has least left).
 MemoryGap largest_gap(const SimulatorInput& input, double kv_positions);
 
