@@ -1,0 +1,395 @@
+#include "topology/planner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "topology/layer_figures.h"
+#include "topology/planner_search.h"
+#include "topology/replan.h"
+
+namespace colibri {
+namespace {
+
+// Steps of an exhaustive search, each far cheaper than a candidate of the other.
+constexpr int64_t kExhaustiveFactor = 20;
+
+void check_sizes(const PlanRequest& request) {
+  const size_t num_ranks = request.terms.row_us.size();
+  if (num_ranks == 0) fail(ErrorKind::kInput, "a plan for no ranks");
+  const auto check_length = [&](size_t length, const char* what) {
+    if (length == 0 || length == num_ranks) return;
+    fail(ErrorKind::kInput, what, " of ", length, " ranks, want ", num_ranks);
+  };
+  check_length(request.capacity_slots.size(), "room");
+  check_length(request.domain_of_rank.size(), "domains");
+  if (request.loads != nullptr && request.loads->fingerprint != request.shape.fingerprint) {
+    fail(ErrorKind::kInput, "loads of model ", request.loads->family, " (",
+         request.loads->fingerprint, "), this model is ", request.shape.family, " (",
+         request.shape.fingerprint, ")");
+  }
+  const Placement* previous = request.previous;
+  if (previous == nullptr) return;
+  if (previous->num_ranks() != static_cast<int>(num_ranks)) {
+    fail(ErrorKind::kInput, "the previous placement is for ", previous->num_ranks(),
+         " ranks, the plan for ", num_ranks);
+  }
+  if (previous->num_layers() != request.shape.num_layers ||
+      previous->num_experts() != request.shape.num_experts) {
+    fail(ErrorKind::kInput, "the previous placement is for another model");
+  }
+}
+
+int64_t need_slots(const ModelShape& shape) {
+  return int64_t{shape.num_moe_layers()} * shape.num_experts;
+}
+
+// Capacities in sum, none more than all experts.
+int64_t total_room(const PlanRequest& request) {
+  int64_t room = 0;
+  for (const int64_t slots : request.capacity_slots) {
+    room += std::clamp<int64_t>(slots, 0, need_slots(request.shape));
+  }
+  return room;
+}
+
+void check_room(const PlanRequest& request) {
+  const int64_t need = need_slots(request.shape), room = total_room(request);
+  if (request.capacity_slots.empty() || room >= need) return;
+  const int64_t bytes = request.shape.expert_bytes;
+  std::string each;
+  for (size_t rank = 0; rank < request.capacity_slots.size(); ++rank) {
+    each += (rank == 0 ? "rank " : ", rank ") + std::to_string(rank) + " " +
+            std::to_string(request.capacity_slots[rank]);
+  }
+  fail(ErrorKind::kEnvironment, "the experts do not fit: ", need, " slots of ", bytes,
+       " bytes, the memory of ", request.capacity_slots.size(), " ranks holds ", room, " (", each,
+       "): ", (need - room) * bytes, " bytes are missing, which is ", need - room,
+       " experts more on any rank");
+}
+
+// Slots of all layers that leave room for the experts of any one rank but rank 0.
+int64_t slots_that_survive(const PlanRequest& request) {
+  int64_t most = 0;
+  size_t rank_of_most = 0;
+  for (size_t rank = 1; rank < request.capacity_slots.size(); ++rank) {
+    const int64_t slots =
+        std::clamp<int64_t>(request.capacity_slots[rank], 0, need_slots(request.shape));
+    if (slots <= most) continue;
+    most = slots;
+    rank_of_most = rank;
+  }
+  const int64_t room = total_room(request) - most, need = need_slots(request.shape);
+  if (room < need) {
+    fail(ErrorKind::kEnvironment, "--survive 1: without rank ", rank_of_most,
+         " the others hold ", room, " experts (all layers) of ", request.shape.expert_bytes,
+         " bytes, the model has ", need, ": ", (need - room) * request.shape.expert_bytes,
+         " bytes are missing, which is ", need - room, " experts more on other ranks");
+  }
+  return room;
+}
+
+// Of each MoE layer, in order of the layers.
+class Planning {
+ public:
+  explicit Planning(const PlanRequest& request)
+      : request_(request), costs_(planner_costs(request)) {
+    const int num_ranks = static_cast<int>(costs_.num_ranks());
+    rooms_ = layer_rooms(request.shape, num_ranks, request.capacity_slots);
+    for (int layer = 0; layer < request.shape.num_layers; ++layer) {
+      if (request.shape.layer_is_moe[static_cast<size_t>(layer)]) layers_.push_back(layer);
+    }
+    const auto num_layers = static_cast<int64_t>(layers_.size());
+    if (request.survives_one && !request.capacity_slots.empty() && num_layers > 0) {
+      most_slots_ = slots_that_survive(request) / num_layers;
+    }
+    if (request.replicas >= 0) {
+      most_slots_ = std::min<int64_t>(most_slots_, request.shape.num_experts + request.replicas);
+    }
+    merge_phases();
+  }
+
+  Plan run() {
+    std::vector<RankLists> planned;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      demands_.push_back(demand(i));
+      planned.push_back(fresh(i, planned));
+    }
+    if (request_.previous != nullptr) planned = near_previous(std::move(planned));
+    return result(planned);
+  }
+
+ private:
+  // Both phases of each layer together, with pairs.
+  void merge_phases() {
+    if (request_.loads == nullptr) return;
+    for (const int layer : layers_) {
+      LayerLoads sum = request_.loads->of(LoadPhase::kPrefill, layer);
+      const LayerLoads& decode = request_.loads->of(LoadPhase::kDecode, layer);
+      sum.num_tokens += decode.num_tokens;
+      for (size_t i = 0; i < sum.tokens.size(); ++i) sum.tokens[i] += decode.tokens.at(i);
+      if (sum.pairs.size() == decode.pairs.size()) {
+        for (size_t i = 0; i < sum.pairs.size(); ++i) sum.pairs[i] += decode.pairs[i];
+      } else {
+        sum.pairs.clear();
+      }
+      merged_.push_back(std::move(sum));
+    }
+  }
+
+  LayerDemand demand(size_t i) const {
+    LayerDemand demand;
+    demand.shares = expert_shares(request_.loads, request_.shape, layers_[i]);
+    demand.top_k = std::accumulate(demand.shares.begin(), demand.shares.end(), 0.0);
+    if (!merged_.empty() && !merged_[i].pairs.empty() && merged_[i].num_tokens > 0) {
+      demand.pairs = &merged_[i];
+    }
+    std::vector<int> room = rooms_[i];
+    const int others = std::accumulate(room.begin() + 1, room.end(), 0);
+    if (request_.coordinator_slots >= 0 && room.size() > 1) {
+      const int rest = std::max(0, request_.shape.num_experts - others);
+      room[0] = std::min(room[0], std::max(request_.coordinator_slots, rest));
+    }
+    for (const int rank : costs_.rank_at) demand.room.push_back(room[static_cast<size_t>(rank)]);
+    const int64_t all = std::accumulate(demand.room.begin(), demand.room.end(), int64_t{0});
+    demand.most_slots = static_cast<int>(std::min(all, most_slots_));
+    demand.bound = layer_bound(costs_, demand);
+    return demand;
+  }
+
+  bool are_alike(size_t i, size_t j) const {
+    const LayerDemand &a = demands_[i], &b = demands_[j];
+    return a.pairs == nullptr && b.pairs == nullptr && a.room == b.room && a.shares == b.shares;
+  }
+
+  double us(size_t i, const RankLists& lists) const {
+    return exact_us(costs_, exact_figures(costs_, demands_[i], lists));
+  }
+
+  RankLists fresh(size_t i, const std::vector<RankLists>& planned) {
+    is_best_.push_back(false);
+    if (i > 0 && are_alike(i, i - 1)) {
+      is_best_[i] = is_best_[i - 1];
+      return planned[i - 1];
+    }
+    RankLists lists = searched(costs_, demands_[i], request_.effort);
+    if (!can_exhaust(costs_, demands_[i])) return lists;
+    Exhausted best =
+        exhausted(costs_, demands_[i], us(i, lists), request_.effort * kExhaustiveFactor);
+    is_best_[i] = best.is_done;
+    return best.lists.empty() ? lists : best.lists;
+  }
+
+  RankLists lists_of(const Placement& placement, size_t i) const {
+    RankLists lists;
+    for (const int rank : costs_.rank_at) {
+      const auto experts = placement.experts_of(layers_[i], rank);
+      lists.emplace_back(experts.begin(), experts.end());
+    }
+    return lists;
+  }
+
+  std::vector<RankLists> near_previous(std::vector<RankLists> planned);
+  struct Replanned {
+    RankLists lists;
+    int64_t moves = 0;
+    double gain_us = 0;
+  };
+  RankLists kept(size_t i, const RankLists& home) const;
+  Replanned replanned(size_t i, const RankLists& best, int64_t most_moves) const;
+  Plan result(const std::vector<RankLists>& planned) const;
+  Placement placement_of(const std::vector<RankLists>& planned) const;
+  std::optional<Placement> contiguous() const;
+
+  const PlanRequest& request_;
+  PlannerCosts costs_;
+  std::vector<int> layers_;
+  std::vector<std::vector<int>> rooms_;  // [layers][R] in the request's order
+  int64_t most_slots_ = INT32_MAX;       // of a layer
+  std::vector<LayerLoads> merged_;
+  std::vector<LayerDemand> demands_;
+  std::vector<bool> is_best_;  // that nothing is better is known
+};
+
+// ---- near a placement that is in use ------------------------------------------------------------
+
+// What of it has room still, and the experts that have none anywhere else.
+RankLists Planning::kept(size_t i, const RankLists& home) const {
+  const LayerDemand& demand = demands_[i];
+  RankLists lists(home.size());
+  std::vector<int> copies(demand.num_experts(), 0);
+  int num_slots = 0;
+  const auto missing = [&] {
+    return static_cast<int>(std::count(copies.begin(), copies.end(), 0));
+  };
+  for (const bool firsts : {true, false}) {
+    for (size_t rank = 0; rank < home.size(); ++rank) {
+      for (const int32_t expert : home[rank]) {
+        int& of_expert = copies[static_cast<size_t>(expert)];
+        if ((of_expert == 0) != firsts) continue;
+        auto& list = lists[rank];
+        if (std::find(list.begin(), list.end(), expert) != list.end()) continue;
+        if (static_cast<int>(list.size()) >= demand.room[rank]) continue;
+        if (!firsts && num_slots + missing() >= demand.most_slots) continue;
+        list.push_back(expert);
+        ++of_expert;
+        ++num_slots;
+      }
+    }
+  }
+  for (int& of_expert : copies) of_expert = std::max(of_expert, 1);
+  return packed(costs_, demand, copies, true, lists);
+}
+
+Planning::Replanned Planning::replanned(size_t i, const RankLists& best,
+                                        int64_t most_moves) const {
+  const RankLists home = lists_of(*request_.previous, i);
+  const RankLists begun = kept(i, home);
+  const int64_t forced = moves_from(home, begun);
+  const double before = us(i, begun), best_us = us(i, best);
+  Replanned stays{begun, forced, 0};
+  if (best_us >= before * (1 - 1e-9) || most_moves <= forced) return stays;
+  const Homes homes{&home, request_.least_gain * before, most_moves};
+  PlannerState state(costs_, demands_[i]);
+  state.set(begun);
+  improve(state, costs_, demands_[i], homes, request_.effort);
+  Replanned moved{state.lists(), moves_from(home, state.lists()), 0};
+  double after = us(i, moved.lists);
+  const double leap = static_cast<double>(moves_from(moved.lists, best)) * homes.move_us;
+  if (after - best_us > leap && moves_from(home, best) <= most_moves) {
+    moved = {best, moves_from(home, best), 0};
+    after = best_us;
+  }
+  moved.gain_us = before - after;
+  return moved.gain_us > 0 ? moved : stays;
+}
+
+// Layers share the moves: those that gain most a move come first.
+std::vector<RankLists> Planning::near_previous(std::vector<RankLists> planned) {
+  std::vector<Replanned> all;
+  int64_t left = request_.max_moves, forced = 0, wanted = 0;
+  std::vector<int64_t> forced_in(planned.size());
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const RankLists home = lists_of(*request_.previous, i);
+    forced_in[i] = moves_from(home, kept(i, home));
+    forced += forced_in[i];
+    all.push_back(replanned(i, planned[i], INT64_MAX));
+    wanted += all[i].moves;
+    is_best_[i] = is_best_[i] && all[i].lists == planned[i];
+  }
+  if (left >= 0 && forced > left) {
+    fail(ErrorKind::kEnvironment, "--max-moves ", left, ": ", forced,
+         " experts of the previous placement have to move, because they do not lie within the "
+         "memory of their ranks; want --max-moves ",
+         forced, " or more");
+  }
+  if (left >= 0 && wanted > left) {
+    left -= forced;
+    std::vector<size_t> order(all.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto gain_a_move = [&](size_t i) {
+      return all[i].gain_us / static_cast<double>(std::max<int64_t>(1, all[i].moves));
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return gain_a_move(a) > gain_a_move(b); });
+    for (const size_t i : order) {
+      if (all[i].moves - forced_in[i] > left) {
+        all[i] = replanned(i, planned[i], forced_in[i] + left);
+      }
+      left -= all[i].moves - forced_in[i];
+    }
+  }
+  for (size_t i = 0; i < planned.size(); ++i) planned[i] = all[i].lists;
+  return planned;
+}
+
+// ---- the result ---------------------------------------------------------------------------------
+
+Placement Planning::placement_of(const std::vector<RankLists>& planned) const {
+  ExpertLists lists(static_cast<size_t>(request_.shape.num_layers));
+  for (auto& ranks : lists) ranks.resize(costs_.num_ranks());
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    for (size_t at = 0; at < costs_.num_ranks(); ++at) {
+      auto& list = lists[static_cast<size_t>(layers_[i])][static_cast<size_t>(costs_.rank_at[at])];
+      list = planned[i][at];
+      if (request_.previous == nullptr) std::sort(list.begin(), list.end());
+    }
+  }
+  return Placement(request_.shape, static_cast<int>(costs_.num_ranks()), lists);
+}
+
+std::optional<Placement> Planning::contiguous() const {
+  PlacementOptions options{.num_ranks = static_cast<int>(costs_.num_ranks()),
+                           .coordinator_experts = std::max(0, request_.coordinator_slots),
+                           .capacity_slots = request_.capacity_slots};
+  options.coordinator_experts = std::min(options.coordinator_experts, request_.shape.num_experts);
+  return contiguous_placement(request_.shape, options);
+}
+
+Plan Planning::result(const std::vector<RankLists>& planned) const {
+  std::vector<RankLists> chosen = planned;
+  const Placement start = request_.previous != nullptr ? *request_.previous : *contiguous();
+  double start_us = 0;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const RankLists lists = lists_of(start, i);
+    start_us += planned_layer_time(request_, start, layers_[i]).total_us();
+    if (request_.previous != nullptr) continue;
+    if (us(i, lists) < us(i, chosen[i]) * (1 - 1e-12)) chosen[i] = lists;
+  }
+  Plan plan{placement_of(chosen), {}};
+  plan.start_us = start_us;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    PlannedLayer layer{layers_[i], planned_layer_time(request_, plan.placement, layers_[i]), 0};
+    const LayerBound& bound = demands_[i].bound;
+    layer.bound_us =
+        bound.expert_us + bound.out_us + bound.back_us + request_.terms.exchange_us;
+    if (is_best_[i] && request_.link_weight == 1) layer.bound_us = layer.time.total_us();
+    plan.predicted_us += layer.time.total_us();
+    plan.bound_us += layer.bound_us;
+    plan.layers.push_back(layer);
+  }
+  if (request_.previous != nullptr) {
+    for (const int64_t slots : slots_to_load(*request_.previous, plan.placement)) {
+      plan.num_moves += slots;
+    }
+  }
+  if (request_.survives_one) {
+    check_survives_one(request_.shape, plan.placement, request_.capacity_slots);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_placement(const PlanRequest& request) {
+  check_sizes(request);
+  check_room(request);
+  return Planning(request).run();
+}
+
+LayerTime planned_layer_time(const PlanRequest& request, const Placement& placement, int layer) {
+  const std::vector<double> shares = expert_shares(request.loads, request.shape, layer);
+  std::optional<LayerLoads> pairs;
+  if (request.loads != nullptr) {
+    pairs = request.loads->of(LoadPhase::kPrefill, layer);
+    const LayerLoads& decode = request.loads->of(LoadPhase::kDecode, layer);
+    pairs->num_tokens += decode.num_tokens;
+    const bool both = pairs->pairs.size() == decode.pairs.size();
+    for (size_t k = 0; both && k < pairs->pairs.size(); ++k) pairs->pairs[k] += decode.pairs[k];
+    if (!both) pairs->pairs.clear();
+  }
+  return layer_time(request.terms, layer_figures(placement, layer, shares, pairs ? &*pairs : nullptr,
+                                                 request.terms.num_tokens));
+}
+
+double balancedness(const LayerFigures& figures, int num_holders) {
+  double sum = 0, most = 0;
+  for (const double pairs : figures.pairs) {
+    sum += pairs;
+    most = std::max(most, pairs);
+  }
+  return most > 0 ? sum / num_holders / most : 1;
+}
+
+}  // namespace colibri
