@@ -1,6 +1,7 @@
 #include "topology/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -14,6 +15,7 @@ namespace {
 
 // Steps of an exhaustive search, each far cheaper than a candidate of the other.
 constexpr int64_t kExhaustiveFactor = 20;
+constexpr double kMostNoise = 0.05;
 
 void check_sizes(const PlanRequest& request) {
   const size_t num_ranks = request.terms.row_us.size();
@@ -155,6 +157,11 @@ class Planning {
     const int64_t all = std::accumulate(demand.room.begin(), demand.room.end(), int64_t{0});
     demand.most_slots = static_cast<int>(std::min(all, most_slots_));
     demand.bound = layer_bound(costs_, demand);
+    const auto usable = std::count_if(room.begin(), room.end(), [](int slots) { return slots > 0; });
+    if (!merged_.empty() && merged_[i].num_tokens > 0) {
+      const double tokens = merged_[i].num_tokens * demand.top_k / static_cast<double>(usable);
+      demand.noise = std::min(kMostNoise, 1 / std::sqrt(tokens));
+    }
     return demand;
   }
 

@@ -49,6 +49,9 @@ struct LayerDemand {
   std::vector<int> room;              // [R] in the planner's order
   int most_slots = 0;                 // of the layer
   LayerBound bound;                   // layer_bound() of the rest
+  // Part by which a rank's share of the counted tokens strays by chance: finer balance is not told by
+  // them. 0: loads are not counted.
+  double noise = 0;
 
   size_t num_experts() const { return shares.size(); }
   // Chance that a slot that is picked with chance `share` gets one of T tokens at least.

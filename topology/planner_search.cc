@@ -86,7 +86,8 @@ class Search {
   Change relief() {
     Change best;
     const size_t x = state_.slowest_first()[0];
-    if (state_.expert_us(x) <= demand_.bound.expert_us * (1 + kGoodEnough)) return best;
+    const double enough = std::max(kGoodEnough, demand_.noise);
+    if (state_.expert_us(x) <= demand_.bound.expert_us * (1 + enough)) return best;
     for (const int32_t slot : state_.lists()[x]) {
       const auto a = static_cast<size_t>(slot);
       for (size_t y = 0; y < costs_.num_ranks(); ++y) {
@@ -336,8 +337,12 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     for (const int32_t e : lists[rank]) put(static_cast<size_t>(e), rank);
   }
+  // Slots, the busiest first; between equals first copies before further ones.
   std::vector<size_t> order(num_experts);
   std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t e = 0; e < num_experts; ++e) {
+    order.insert(order.end(), static_cast<size_t>(copies[e]) - 1, e);
+  }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return load[a] > load[b]; });
   // Further copies must leave room for the first of every expert.
   int room = std::accumulate(demand.room.begin(), demand.room.end(), 0);
@@ -345,23 +350,22 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   for (size_t rank = 0; rank < num_ranks; ++rank) room -= static_cast<int>(lists[rank].size());
   for (size_t e = 0; e < num_experts; ++e) firsts += placed[e] == 0 ? 1 : 0;
   for (const size_t e : order) {
-    while (placed[e] < copies[e] && (placed[e] == 0 || room > firsts)) {
-      size_t best = num_ranks;
-      std::pair<double, double> least;
-      for (size_t rank = 0; rank < num_ranks; ++rank) {
-        if (is_on[e * num_ranks + rank] != 0) continue;
-        if (static_cast<int>(lists[rank].size()) >= demand.room[rank]) continue;
-        const auto cost = packing.cost(rank, load[e], touched[e]);
-        if (best != num_ranks && cost >= least) continue;
-        best = rank;
-        least = cost;
-      }
-      if (best == num_ranks) break;
-      if (placed[e] == 0) --firsts;
-      --room;
-      lists[best].push_back(static_cast<int32_t>(e));
-      put(e, best);
+    if (placed[e] >= copies[e] || (placed[e] > 0 && room <= firsts)) continue;
+    size_t best = num_ranks;
+    std::pair<double, double> least;
+    for (size_t rank = 0; rank < num_ranks; ++rank) {
+      if (is_on[e * num_ranks + rank] != 0) continue;
+      if (static_cast<int>(lists[rank].size()) >= demand.room[rank]) continue;
+      const auto cost = packing.cost(rank, load[e], touched[e]);
+      if (best != num_ranks && cost >= least) continue;
+      best = rank;
+      least = cost;
     }
+    if (best == num_ranks) continue;
+    if (placed[e] == 0) --firsts;
+    --room;
+    lists[best].push_back(static_cast<int32_t>(e));
+    put(e, best);
   }
   return lists;
 }
@@ -372,15 +376,14 @@ void improve(PlannerState& state, const PlannerCosts& costs, const LayerDemand& 
 }
 
 RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t effort) {
-  const auto num_experts = static_cast<int>(demand.num_experts());
   const int most = demand.most_slots;
   const std::vector<int> needed =
       copies_for(demand, costs, most, std::max(1e-12, demand.bound.expert_us));
   const int num_needed = std::accumulate(needed.begin(), needed.end(), 0);
   const int some = std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
-  std::vector<std::vector<int>> counts = {needed};
-  if (some > num_needed) counts.push_back(copies_for(demand, costs, some, 0));
-  if (most <= num_experts) counts.resize(1);
+  // As many copies as there is room for tell their loads surest: fewer must be better than by chance.
+  std::vector<std::vector<int>> counts = {copies_for(demand, costs, some, 0)};
+  if (some > num_needed) counts.push_back(needed);
   PlannerState best(costs, demand);
   bool has_best = false;
   for (const auto& copies : counts) {
@@ -388,7 +391,8 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
       if (near_first && !costs.has_links()) continue;
       PlannerState state(costs, demand);
       state.set(packed(costs, demand, copies, near_first, {}));
-      if (has_best && state.objective() >= best.objective()) continue;
+      const double chance = &copies == &counts[0] ? 0 : demand.noise;
+      if (has_best && state.objective() >= best.objective() * (1 - chance)) continue;
       best.set(state.lists());
       has_best = true;
     }
