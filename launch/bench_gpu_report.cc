@@ -13,7 +13,7 @@ std::string percent(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-";
 }
 
-GpuRow::Kind kind_row(const GpuProfile& profile, OpKind kind) {
+GpuRow::Kind kind_row(const GpuProfile& profile, OpGroup kind) {
   const OpTotals& totals = profile.kinds[static_cast<size_t>(kind)];
   const auto steps = static_cast<double>(profile.num_steps);
   return {.name = to_string(kind),
@@ -25,7 +25,7 @@ GpuRow::Kind kind_row(const GpuProfile& profile, OpKind kind) {
 }
 
 // "dense products" -> "dense_products"
-std::string column_name(OpKind kind) {
+std::string column_name(OpGroup kind) {
   std::string name = to_string(kind);
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
@@ -88,8 +88,8 @@ GpuRow gpu_row_of(const BenchResult& result) {
   if (!result.profile) return row;
   row.kernel_ms_per_step = result.profile->us_per_step() / 1e3;
   row.kernel_share = ratio(row.kernel_ms_per_step, median(step));
-  for (size_t i = 0; i < kNumOpKinds; ++i) {
-    const GpuRow::Kind kind = kind_row(*result.profile, static_cast<OpKind>(i));
+  for (size_t i = 0; i < kNumOpGroups; ++i) {
+    const GpuRow::Kind kind = kind_row(*result.profile, static_cast<OpGroup>(i));
     if (kind.calls_per_step > 0) row.kinds.push_back(kind);
   }
   return row;
@@ -106,8 +106,8 @@ std::string gpu_csv_head() {
   std::string text =
       ",host_ms_per_step,kernel_ms_per_step,kernel_share,fixed_steps,rerun_share,copy_gb_per_s,"
       "to_gpu_gb_per_s,from_gpu_gb_per_s,product_tflop_per_s";
-  for (size_t i = 0; i < kNumOpKinds; ++i) {
-    const std::string name = column_name(static_cast<OpKind>(i));
+  for (size_t i = 0; i < kNumOpGroups; ++i) {
+    const std::string name = column_name(static_cast<OpGroup>(i));
     text += fmt::format(",{0}_ms_per_step,{0}_gb_per_s,{0}_tflop_per_s", name);
   }
   return text;
@@ -122,8 +122,8 @@ std::string gpu_csv_columns(const BenchReport& report, const BenchResult& result
                   row.rerun_share, median(limits.copy_gbps), median(limits.to_gpu_gbps),
                   median(limits.from_gpu_gbps), median(limits.product_tflops));
   const GpuProfile profile = result.profile.value_or(GpuProfile{});
-  for (size_t i = 0; i < kNumOpKinds; ++i) {
-    const GpuRow::Kind kind = kind_row(profile, static_cast<OpKind>(i));
+  for (size_t i = 0; i < kNumOpGroups; ++i) {
+    const GpuRow::Kind kind = kind_row(profile, static_cast<OpGroup>(i));
     text += fmt::format(",{:.5f},{:.3f},{:.5f}", kind.ms_per_step, kind.gbps, kind.tflops);
   }
   return text;

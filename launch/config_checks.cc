@@ -46,7 +46,7 @@ void check_common(const CommonOptions& o) {
   check_range("--fixed-share", o.fixed_share, 1, ReturnCapacity::kShares);
   check_range("--step-timeout", o.step_timeout_s, 1, 86400);
   check_range("--start-timeout", o.start_timeout_s, 1, 86400);
-  if (parse_device(o.device).ordinal >= 0 && o.ranks > 1) {
+  if (o.device != "auto" && parse_device(o.device).ordinal >= 0 && o.ranks > 1) {
     fail(ErrorKind::kInput, "--device ", o.device, " is one GPU and --ranks ", o.ranks,
          " wants one for each rank; want --device cuda");
   }
@@ -158,6 +158,7 @@ void check_inspect(const RunConfig& config) {
 }
 
 void check_plan(const RunConfig& config) {
+  check_word("--device", config.common.device, {"auto", "cpu", "cuda"});
   const PlanOptions& o = config.plan;
   check_range<int64_t>("--batch", o.batch, 0, 1 << 20);
   check_range<int64_t>("--context", o.context, 0, int64_t{1} << 30);
@@ -168,12 +169,13 @@ void check_plan(const RunConfig& config) {
 }
 
 void check_simulate(const RunConfig& config) {
+  check_word("--device", config.common.device, {"auto", "cpu", "cuda"});
   const SimulateOptions& o = config.simulate;
   for (const int ranks : o.ranks) check_range("--ranks", ranks, 0, 4096);
   for (const int64_t batch : o.batches) check_range<int64_t>("--batch", batch, 1, 1 << 20);
   check_range<int64_t>("--context", o.context, 1, int64_t{1} << 30);
   check_word("--format", o.format, {"md", "json", "csv"});
-  check_model(config.common);
+  if (o.points.empty()) check_model(config.common);
 }
 
 }  // namespace
@@ -210,6 +212,7 @@ void check_config(const RunConfig& config) {
     case Verb::kBench:
       check_bench(config.bench);
       if (!config.serving_bench.url.empty()) return check_serving_bench(config.serving_bench);
+      if (!config.bench.calibrate.empty()) return;
       return check_model(config.common);
     case Verb::kConvert:
       return check_convert(config.convert);

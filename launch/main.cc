@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "launch/bench.h"
+#include "launch/calibrate.h"
 #include "launch/chat.h"
 #include "launch/convert.h"
 #include "launch/doctor.h"
@@ -22,6 +23,7 @@
 #include "launch/rank_link.h"
 #include "launch/ranks.h"
 #include "launch/run_config.h"
+#include "launch/scaling_points.h"
 #include "launch/score.h"
 #include "launch/serve.h"
 #include "launch/serving_bench.h"
@@ -73,6 +75,10 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
           config, [&](RankContext& context) { return score(config, context); }, on_code);
     case Verb::kBench:
       if (!config.serving_bench.url.empty()) return serving_bench(config);
+      if (!config.bench.calibrate.empty()) {
+        return run_ranks(
+            config, [&](RankContext& context) { return calibrate(config, context); }, on_code);
+      }
       return run_ranks(
           config, [&](RankContext& context) { return bench(config, context); }, on_code);
     case Verb::kConvert:
@@ -80,7 +86,7 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kPlan:
       return config.plan.show ? show_machine(config) : plan(config);
     case Verb::kSimulate:
-      return simulate(config);
+      return config.simulate.points.empty() ? simulate(config) : compare_points(config.simulate);
   }
   fail(ErrorKind::kInternal, "Verb value ", static_cast<int>(config.verb));
 }

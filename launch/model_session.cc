@@ -109,7 +109,8 @@ int ModelSession::max_batch() const {
 
 void ModelSession::open(const Prepare& prepare) {
   formats_ = parse_weight_formats(options_.weights, options_.dense_weights);
-  checkpoint_ = open_model(options_, formats_);
+  checkpoint_ =
+      hooks_.shape ? random_model(*hooks_.shape, formats_) : open_model(options_, formats_);
   shape_ = model_shape(checkpoint_->config(), formats_, kv_dtype_);
   if (context_.is_root()) needs_ = prepare(*checkpoint_);
   if (context_.is_root() && !options_.record_routes.empty()) {

@@ -57,6 +57,8 @@ struct SessionHooks : BackendHooks {
   std::function<void(GpuNeed&)> change_gpu_plan;
   // Rank 0: another choice of experts than the router's.
   std::function<std::unique_ptr<RouteOverride>(const ModelConfig&)> make_routing;
+  // Random weights of this shape instead of --model and --shape, the same on all ranks.
+  std::optional<ModelConfig> shape;
 };
 
 class ModelSession {
@@ -164,8 +166,8 @@ class ModelSession {
   std::optional<Placement> placement_;
   std::unique_ptr<ThreadPool> pool_;
   SessionBackend backend_;
-  GpuMemory gpu_memory_;            // before anything is taken; only on a GPU
-  std::optional<GpuNeed> need_;     // of this rank; only on a GPU
+  GpuMemory gpu_memory_;         // before anything is taken; only on a GPU
+  std::optional<GpuNeed> need_;  // of this rank; only on a GPU
   double load_seconds_ = 0;
   int64_t taken_weight_bytes_ = 0;  // of the coordinator's weights, on a GPU
   Experts experts_;

@@ -21,17 +21,17 @@ double row_bytes(const MatMul& op) {
 
 }  // namespace
 
-const char* to_string(OpKind kind) {
+const char* to_string(OpGroup kind) {
   switch (kind) {
-    case OpKind::kDense:
+    case OpGroup::kDense:
       return "dense products";
-    case OpKind::kExperts:
+    case OpGroup::kExperts:
       return "experts";
-    case OpKind::kAttention:
+    case OpGroup::kAttention:
       return "attention";
-    case OpKind::kExchange:
+    case OpGroup::kExchange:
       return "exchange";
-    case OpKind::kRows:
+    case OpGroup::kRows:
       return "row operations";
   }
   return "unknown";
@@ -55,7 +55,7 @@ OpProfile ProfiledOps::stop() {
 }
 
 template <class Args>
-void ProfiledOps::run(OpKind kind, Member<Args> member, const Args& args, const Cost& cost,
+void ProfiledOps::run(OpGroup kind, Member<Args> member, const Args& args, const Cost& cost,
                       Stream& stream) {
   if (!is_on_) return (ops_.get()->*member)(args, stream);
   device_.zero(filler_.data(), filler_.size_bytes(), stream);
@@ -117,7 +117,7 @@ void ProfiledOps::matmul(const MatMul& op, Stream& stream) {
                       static_cast<double>(op.num_tokens) * row_bytes(op) +
                       numbers(op.num_tokens, w.rows) * kFloat,
                   2 * numbers(op.num_tokens, w.rows * w.cols)};
-  run(OpKind::kDense, &Ops::matmul, op, cost, stream);
+  run(OpGroup::kDense, &Ops::matmul, op, cost, stream);
 }
 
 void ProfiledOps::batched_matmul(const BatchedMatMul& op, Stream& stream) {
@@ -125,21 +125,21 @@ void ProfiledOps::batched_matmul(const BatchedMatMul& op, Stream& stream) {
   const Cost cost{static_cast<double>(w.size_bytes()) +
                       numbers(op.num_tokens, op.num_heads * w.cols + w.rows) * kFloat,
                   2 * numbers(op.num_tokens, w.rows * w.cols)};
-  run(OpKind::kDense, &Ops::batched_matmul, op, cost, stream);
+  run(OpGroup::kDense, &Ops::batched_matmul, op, cost, stream);
 }
 
 void ProfiledOps::grouped_ffn(const GroupedFfn& op, Stream& stream) {
-  run(OpKind::kExperts, &Ops::grouped_ffn, op, cost_of(op, stream), stream);
+  run(OpGroup::kExperts, &Ops::grouped_ffn, op, cost_of(op, stream), stream);
 }
 
 void ProfiledOps::attention(const Attention& op, Stream& stream) {
-  run(OpKind::kAttention, &Ops::attention, op, cost_of(op, stream), stream);
+  run(OpGroup::kAttention, &Ops::attention, op, cost_of(op, stream), stream);
 }
 
 void ProfiledOps::combine(const Combine& op, Stream& stream) {
   const double rows = (op.shared != nullptr ? 3 : 2) * kFloat;
   const double results = static_cast<double>(op.top_k) * (op.results_bf16 != nullptr ? 2 : kFloat);
-  run(OpKind::kExchange, &Ops::combine, op,
+  run(OpGroup::kExchange, &Ops::combine, op,
       {(rows + results) * numbers(op.num_tokens, op.hidden_size),
        2 * numbers(op.num_tokens, op.hidden_size * op.top_k)},
       stream);
@@ -147,76 +147,76 @@ void ProfiledOps::combine(const Combine& op, Stream& stream) {
 
 // What travels or is sorted is counted on the device alone: times, no bytes.
 void ProfiledOps::plan_dispatch(const PlanDispatch& op, Stream& stream) {
-  run(OpKind::kExchange, &Ops::plan_dispatch, op, {}, stream);
+  run(OpGroup::kExchange, &Ops::plan_dispatch, op, {}, stream);
 }
 void ProfiledOps::pack_rows(const PackRows& op, Stream& stream) {
-  run(OpKind::kExchange, &Ops::pack_rows, op, {}, stream);
+  run(OpGroup::kExchange, &Ops::pack_rows, op, {}, stream);
 }
 void ProfiledOps::group_pairs(const GroupPairs& op, Stream& stream) {
-  run(OpKind::kExchange, &Ops::group_pairs, op, {}, stream);
+  run(OpGroup::kExchange, &Ops::group_pairs, op, {}, stream);
 }
 void ProfiledOps::locate_results(const LocateResults& op, Stream& stream) {
-  run(OpKind::kExchange, &Ops::locate_results, op,
+  run(OpGroup::kExchange, &Ops::locate_results, op,
       {numbers(op.num_tokens, op.top_k) * (sizeof(int32_t) + sizeof(int64_t)), 0}, stream);
 }
 void ProfiledOps::mark_progress(const MarkProgress& op, Stream& stream) {
-  run(OpKind::kExchange, &Ops::mark_progress, op, {}, stream);
+  run(OpGroup::kExchange, &Ops::mark_progress, op, {}, stream);
 }
 
 void ProfiledOps::embed(const EmbedRows& op, Stream& stream) {
   const double read = static_cast<double>(matrix_bytes(op.table.dtype, 1, op.table.cols));
-  run(OpKind::kRows, &Ops::embed, op,
+  run(OpGroup::kRows, &Ops::embed, op,
       {static_cast<double>(op.num_tokens) * (read + numbers(op.table.cols) * kFloat), 0}, stream);
 }
 void ProfiledOps::rms_norm(const RmsNorm& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::rms_norm, op, {2 * numbers(op.num_rows, op.width) * kFloat, 0}, stream);
+  run(OpGroup::kRows, &Ops::rms_norm, op, {2 * numbers(op.num_rows, op.width) * kFloat, 0}, stream);
 }
 void ProfiledOps::quantise_rows(const QuantiseRows& op, Stream& stream) {
   const double out = static_cast<double>(activation_row_bytes(op.width));
-  run(OpKind::kRows, &Ops::quantise_rows, op,
+  run(OpGroup::kRows, &Ops::quantise_rows, op,
       {static_cast<double>(op.num_rows) * (numbers(op.width) * kFloat + out), 0}, stream);
 }
 void ProfiledOps::round_rows(const RoundRows& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::round_rows, op, {numbers(op.num_rows, op.width) * (kFloat + 2), 0},
+  run(OpGroup::kRows, &Ops::round_rows, op, {numbers(op.num_rows, op.width) * (kFloat + 2), 0},
       stream);
 }
 void ProfiledOps::rope_angles(const RopeAngles& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::rope_angles, op, {2 * numbers(op.num_tokens, op.half_dim) * kFloat, 0},
+  run(OpGroup::kRows, &Ops::rope_angles, op, {2 * numbers(op.num_tokens, op.half_dim) * kFloat, 0},
       stream);
 }
 void ProfiledOps::rope(const Rope& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::rope, op,
+  run(OpGroup::kRows, &Ops::rope, op,
       {4 * numbers(op.num_tokens, op.num_heads * op.half_dim) * kFloat, 0}, stream);
 }
 void ProfiledOps::kv_write(const KvWrite& op, Stream& stream) {
   const KvLayout& l = op.layout;
   const int64_t width = l.num_kv_heads * (l.key_dim + (l.shared_value ? 0 : l.value_dim));
-  run(OpKind::kRows, &Ops::kv_write, op,
+  run(OpGroup::kRows, &Ops::kv_write, op,
       {numbers(op.num_tokens, width) * (kFloat + static_cast<double>(size_of(l.dtype))), 0},
       stream);
 }
 void ProfiledOps::route(const Route& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::route, op,
+  run(OpGroup::kRows, &Ops::route, op,
       {numbers(op.num_tokens, op.knobs.num_experts + 2 * op.knobs.top_k) * kFloat, 0}, stream);
 }
 void ProfiledOps::gather_rows(const GatherRows& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::gather_rows, op, {2 * numbers(op.num_rows, op.width) * kFloat, 0},
+  run(OpGroup::kRows, &Ops::gather_rows, op, {2 * numbers(op.num_rows, op.width) * kFloat, 0},
       stream);
 }
 void ProfiledOps::silu_mul(const SiluMul& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::silu_mul, op, {3 * numbers(op.count) * kFloat, 0}, stream);
+  run(OpGroup::kRows, &Ops::silu_mul, op, {3 * numbers(op.count) * kFloat, 0}, stream);
 }
 void ProfiledOps::sigmoid(const Elementwise& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::sigmoid, op, {2 * numbers(op.count) * kFloat, 0}, stream);
+  run(OpGroup::kRows, &Ops::sigmoid, op, {2 * numbers(op.count) * kFloat, 0}, stream);
 }
 void ProfiledOps::add(const Elementwise& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::add, op, {3 * numbers(op.count) * kFloat, 0}, stream);
+  run(OpGroup::kRows, &Ops::add, op, {3 * numbers(op.count) * kFloat, 0}, stream);
 }
 void ProfiledOps::clamp(const Elementwise& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::clamp, op, {2 * numbers(op.count) * kFloat, 0}, stream);
+  run(OpGroup::kRows, &Ops::clamp, op, {2 * numbers(op.count) * kFloat, 0}, stream);
 }
 void ProfiledOps::pick_tokens(const PickTokens& op, Stream& stream) {
-  run(OpKind::kRows, &Ops::pick_tokens, op, {numbers(op.num_rows, op.vocabulary) * kFloat, 0},
+  run(OpGroup::kRows, &Ops::pick_tokens, op, {numbers(op.num_rows, op.vocabulary) * kFloat, 0},
       stream);
 }
 

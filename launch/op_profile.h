@@ -12,15 +12,15 @@
 
 namespace colibri {
 
-enum class OpKind : uint8_t {
+enum class OpGroup : uint8_t {
   kDense,      // products with the coordinator's own matrices
   kExperts,    // routed experts' feed-forward
   kAttention,  // over the cache
   kExchange,   // plan, packing and sorting of rows, locating and adding results
   kRows,       // norms, rotary angles, router's choice, embedding, element-wise
 };
-inline constexpr size_t kNumOpKinds = 5;
-const char* to_string(OpKind kind);
+inline constexpr size_t kNumOpGroups = 5;
+const char* to_string(OpGroup kind);
 
 // Sums over calls. Bytes and operations (two a multiply-add) are the fewest that the arguments ask
 // for: weights of experts that have a row, once; keys and values once a sequence.
@@ -28,7 +28,7 @@ struct OpTotals {
   int64_t num_calls = 0;
   double us = 0, bytes = 0, flops = 0;
 };
-using OpProfile = std::array<OpTotals, kNumOpKinds>;
+using OpProfile = std::array<OpTotals, kNumOpGroups>;
 
 // The operations of another backend, timed between start() and stop(). Timed calls wait for the
 // device, so nothing may be captured then, and each starts with cold caches: what fills
@@ -79,7 +79,7 @@ class ProfiledOps : public Ops {
   template <class Args>
   using Member = void (Ops::*)(const Args&, Stream&);
   template <class Args>
-  void run(OpKind kind, Member<Args> member, const Args& args, const Cost& cost, Stream& stream);
+  void run(OpGroup kind, Member<Args> member, const Args& args, const Cost& cost, Stream& stream);
   template <class T>
   std::vector<T> fetch(const T* data, int64_t count, Stream& stream);
   Cost cost_of(const GroupedFfn& op, Stream& stream);

@@ -85,7 +85,8 @@ struct BenchOptions {
   std::string perplexity;         // a text file: measure that instead
   std::string format = "md";      // md, json or csv
   bool probes = true;
-  std::string trace;  // a directory for traces of one more run; empty: none
+  std::string trace;      // a directory for traces of one more run; empty: none
+  std::string calibrate;  // a machine file to write instead
 };
 
 // bench --serve: load on a server instead of a model of its own.
@@ -161,6 +162,7 @@ struct SimulateOptions {
   std::string routing = "uniform";  // or zipf:S, or a file of --record-loads
   std::string format = "md";        // md, json or csv
   std::string svg;                  // file for the scaling chart
+  std::string points;               // a directory of measured points to print instead
 };
 
 enum class Verb {

@@ -22,8 +22,12 @@ Isa parse_isa(const std::string& text) {
   fail(ErrorKind::kInput, "--isa is '", text, "', want auto, portable, avx2 or avx512");
 }
 
-Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats) {
+Checkpoint random_model(const ModelConfig& config, const WeightFormats& formats) {
   constexpr uint64_t kSeed = 1;
+  return Checkpoint(make_random_source(config, formats, kSeed));
+}
+
+Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats) {
   if (options.shape.empty()) {
     return Checkpoint::open(options.model,
                             options.page_cache == "drop" ? PageCache::kDrop : PageCache::kKeep);
@@ -35,7 +39,7 @@ Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats
     fail(ErrorKind::kInput, "--shape is '", options.shape, "', want one of ", names);
   }
   if (options.layers > 0) config = cut_layers(*config, options.layers, options.scale_vocab);
-  return Checkpoint(make_random_source(*config, formats, kSeed));
+  return random_model(*config, formats);
 }
 
 int64_t context_limit(const CommonOptions& options, const ModelConfig& config) {

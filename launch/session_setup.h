@@ -26,6 +26,9 @@ Isa parse_isa(const std::string& text);
 // Checkpoint::open; kInput for a shape that is not known (with those that are).
 Checkpoint open_model(const CommonOptions& options, const WeightFormats& formats);
 
+// Random weights of `config` in the wanted forms, the same on every rank.
+Checkpoint random_model(const ModelConfig& config, const WeightFormats& formats);
+
 // Most tokens of one sequence: --max-context, else what the model was made for. Fails with kInput
 // when --max-context is more than that.
 int64_t context_limit(const CommonOptions& options, const ModelConfig& config);

@@ -194,6 +194,8 @@ void add_bench(CLI::App& app, RunConfig& config) {
   app.add_option("--perplexity", o.perplexity, "Measure the perplexity of a text file instead");
   add(app, "--format", o.format, "md, json (with raw samples) or csv");
   app.add_option("--trace", o.trace, "Directory for a trace of each rank, of one more run");
+  app.add_option("--calibrate", o.calibrate,
+                 "Write a machine file for this machine instead; takes some minutes");
   app.add_flag("!--no-probes", o.probes, "Do not measure the machine's limits");
   add_serving_bench(app, config);
 }
@@ -214,7 +216,8 @@ void add_plan(CLI::App& app, RunConfig& config) {
   PlanOptions& o = config.plan;
   add_model_options(app, config.common);
   add(app, "--ranks", config.common.ranks, "Ranks to place for (0: one for each GPU)");
-  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  config.common.device = "auto";
+  add(app, "--device", config.common.device, "auto (its GPUs, if it has any), cpu or cuda");
   add(app, "--machine", o.machine, "auto (this one), a machine file, or a name such as 8xh200");
   app.add_flag("--show", o.show, "Print the machine instead of planning");
   app.add_option("--loads", o.loads, "File of --record-loads to place by");
@@ -233,7 +236,8 @@ void add_plan(CLI::App& app, RunConfig& config) {
 void add_simulate(CLI::App& app, RunConfig& config) {
   SimulateOptions& o = config.simulate;
   add_model_options(app, config.common);
-  add(app, "--device", config.common.device, "cpu or cuda: where the machine's ranks run");
+  config.common.device = "auto";
+  add(app, "--device", config.common.device, "auto (its GPUs, if it has any), cpu or cuda");
   add(app, "--placement", config.common.placement, "contiguous, round-robin, auto or a file");
   const auto list = [&app](const char* name, auto& values, const char* help) {
     app.add_option(name, values, help)->delimiter(',')->capture_default_str();
@@ -246,6 +250,8 @@ void add_simulate(CLI::App& app, RunConfig& config) {
   add(app, "--routing", o.routing, "uniform, zipf:S or a file of --record-loads");
   add(app, "--format", o.format, "md, json or csv");
   app.add_option("--svg", o.svg, "File for a chart of throughput over ranks or batch");
+  app.add_option("--points", o.points,
+                 "Directory of bench's JSON reports: measured beside predicted (launch/scale.sh)");
 }
 
 }  // namespace

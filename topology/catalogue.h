@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "topology/device_spec.h"
 
@@ -24,15 +23,19 @@ struct Catalogue {
   friend bool operator==(const Catalogue&, const Catalogue&) = default;
 };
 
-// Of TOML text with tables [device.NAME] and [link.NAME]. Every number stands as {value = 3850,
-// source = "..."}: a number without its source is refused. `where` (a path) begins every message.
-// kInput naming line, key, what came and what was wanted.
+// Of TOML text with tables [device.NAME] and [link.NAME] (docs/placement.md). A number without its
+// source is refused. `where` (a path) begins every message. Errors: kInput naming line, key, what
+// came and what was wanted.
 Catalogue parse_catalogue(std::string_view text, const std::string& where);
 
-// The one that the program carries.
+// The one that the program carries. Made at the first call; thread safe.
 const Catalogue& builtin_catalogue();
 
 // `more` over `base`: names of `more` win.
 Catalogue merged(const Catalogue& base, const Catalogue& more);
+
+// The TOML of a device with every number; parse_catalogue() of it gives the same device. `source`
+// stands beside each number.
+std::string device_text(const DeviceSpec& device, const std::string& source);
 
 }  // namespace colibri

@@ -22,13 +22,14 @@ enum class PartKind : uint8_t {
 
 struct ClusterPart {
   PartKind kind = PartKind::kCpu;
-  std::string name;     // unique: "node0.gpu3", "fabric"
-  int node = 0;         // -1: of no node
-  int package = -1;     // socket that it belongs to or hangs on; -1: not told
-  int numa_node = -1;   // the system's number, likewise
-  int device = -1;      // index into Cluster::devices; kCpu and kGpu
-  int num_cores = 0;    // kCpu
-  std::string address;  // what the system calls it: a PCI bus id, "mlx5_0"; may be empty
+  std::string name = {};     // unique: "node0.gpu3", "fabric"
+  int node = 0;              // -1: of no node
+  int package = -1;          // socket that it belongs to or hangs on; -1: not told
+  int numa_node = -1;        // the system's number, likewise
+  int device = -1;           // index into Cluster::devices; kCpu and kGpu
+  int num_cores = 0;         // kCpu
+  int64_t memory_bytes = 0;  // kCpu: of its NUMA node
+  std::string address = {};  // what the system calls it: a PCI bus id, "mlx5_0"; may be empty
   friend bool operator==(const ClusterPart&, const ClusterPart&) = default;
 };
 
@@ -69,8 +70,9 @@ struct LinkUse {
 };
 
 // The way of a message between two parts: the one on which 64 KB arrive first when each link hands
-// on what it has received; between equals the fewer links, then the lower numbers. Never through a
-// GPU of a third party.
+// on what it has received; between equals the fewer links, then the lower numbers, but that of NICs
+// which are alike each GPU (or CPU) of a node takes another, in order. Never through a GPU of a
+// third party.
 class ClusterRoutes {
  public:
   // Cost: O(P (P + links)) at once for all P parts that are asked for.

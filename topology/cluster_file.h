@@ -15,8 +15,9 @@ namespace colibri {
 // was wanted; kUnsupported for another version of the form.
 Cluster parse_cluster(std::string_view text, const std::string& where);
 
-// The text of a machine, with the devices it uses inside: parse_cluster(cluster_text(c)) == c.
-std::string cluster_text(const Cluster& cluster);
+// The text of a machine, with the devices it uses inside and `source` beside their numbers. What is
+// parsed of it is the same machine, but that memory sizes of devices are whole bytes of decimal GB.
+std::string cluster_text(const Cluster& cluster, const std::string& source);
 
 // --machine: a file, or the name of a machine that the program carries ("8xh200"). kInput for an
 // unknown name, with all names.

@@ -35,7 +35,7 @@ struct OpCost {
 struct DeviceSpec {
   std::string name;  // in the catalogue: "h200"
   bool is_gpu = false;
-  int64_t memory_bytes = 0;  // of a GPU; of a CPU part: of its NUMA node
+  int64_t memory_bytes = 0;  // of a GPU; 0: a CPU, see ClusterPart
   double peak_gbps = 0;      // data sheet
   // An operation by the bytes of a weight: formats of one byte and less may compute faster.
   std::array<OpCost, kNumOpKinds> wide = {};    // bf16, f32

@@ -2,186 +2,95 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace colibri {
 namespace {
 
-// Odds above this are as good as certain.
-constexpr double kMostOdds = 1e6;
-
-// Coefficients of x^0 to x^K of a product of (1 + odds x): the weight of all ways to choose.
-using Ways = std::vector<double>;
-
-void add_expert(Ways& ways, double odds) {
-  for (size_t k = ways.size() - 1; k > 0; --k) ways[k] += odds * ways[k - 1];
-}
-
-Ways product(const Ways& a, const Ways& b) {
-  Ways c(a.size(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    for (size_t j = 0; i + j < b.size(); ++j) c[i + j] += a[i] * b[j];
-  }
-  return c;
-}
-
-// Chances that a token needs nothing of a rank.
-class RankChances {
- public:
-  RankChances(const Placement& placement, int layer, std::span<const double> shares) {
-    const auto num_ranks = static_cast<size_t>(placement.num_ranks());
-    top_k_ = std::max(1L, std::lround(std::accumulate(shares.begin(), shares.end(), 0.0)));
-    const Ways none = no_expert();
-    own_.assign(num_ranks, none);
-    replicated_.assign(num_ranks, {});
-    for (size_t expert = 0; expert < shares.size(); ++expert) {
-      const double odds = std::min(kMostOdds, shares[expert] / std::max(1e-9, 1 - shares[expert]));
-      const auto slots = placement.slots_of(layer, static_cast<int>(expert));
-      if (slots.size() == 1) {
-        add_expert(own_[static_cast<size_t>(slots[0].rank)], odds);
-        continue;
-      }
-      for (const SlotRef& slot : slots) {
-        replicated_[static_cast<size_t>(slot.rank)].push_back(all_replicated_.size());
-      }
-      all_replicated_.push_back({odds, static_cast<double>(slots.size())});
-    }
-    before_.assign(num_ranks + 1, none);
-    after_.assign(num_ranks + 1, none);
-    for (size_t r = 0; r < num_ranks; ++r) before_[r + 1] = product(before_[r], own_[r]);
-    for (size_t r = num_ranks; r-- > 0;) after_[r] = product(own_[r], after_[r + 1]);
-  }
-
-  std::vector<double> none_of_ranks() const {
-    Ways all = before_.back();
-    for (const Replicated& expert : all_replicated_) add_expert(all, expert.odds);
-    std::vector<double> chances(own_.size());
-    for (size_t r = 0; r < own_.size(); ++r) chances[r] = ways_without(r).back() / all.back();
-    return chances;
-  }
-
- private:
-  struct Replicated {
-    double odds = 0, num_slots = 1;
-  };
-
-  Ways no_expert() const {
-    Ways ways(static_cast<size_t>(top_k_) + 1, 0);
-    ways[0] = 1;
-    return ways;
-  }
-
-  // Ways to choose K experts so that no slot of the rank is picked.
-  Ways ways_without(size_t rank) const {
-    Ways ways = product(before_[rank], after_[rank + 1]);
-    size_t next = 0;  // in replicated_[rank], ascending
-    for (size_t i = 0; i < all_replicated_.size(); ++i) {
-      const Replicated& expert = all_replicated_[i];
-      const bool is_here = next < replicated_[rank].size() && replicated_[rank][next] == i;
-      if (is_here) ++next;
-      add_expert(ways, is_here ? expert.odds * (1 - 1 / expert.num_slots) : expert.odds);
-    }
-    return ways;
-  }
-
-  long top_k_ = 1;
-  std::vector<Ways> own_, before_, after_;       // experts with one slot, by rank
-  std::vector<Replicated> all_replicated_;       // experts with several slots
-  std::vector<std::vector<size_t>> replicated_;  // [R] indexes of them
-};
-
-// S1 and S2 of a rank: expected slots of it that a token picks, and expected pairs of them.
-struct Moments {
-  double first = 0, second = 0;
-};
-
-double lower_bound(const Moments& m) {
-  if (m.first <= 0) return 0;
-  const double j = 1 + std::floor(2 * m.second / m.first);
-  return 2 * m.first / (j + 1) - 2 * m.second / (j * (j + 1));
-}
-
-double upper_bound(const Moments& m, double top_k) {
-  return std::min(1.0, m.first - 2 * m.second / top_k);
-}
-
-class PairCorrection {
- public:
-  PairCorrection(const Placement& placement, int layer, std::span<const double> shares,
-                 const LayerLoads& loads)
-      : placement_(placement), layer_(layer), shares_(shares), loads_(loads) {
-    for (const double p : shares) {
-      top_k_ += p;
-      squares_ += p * p;
-    }
-  }
-
-  double corrected(int rank, double chance) const {
-    const Moments counted = moments(rank, true), model = moments(rank, false);
-    const double low = lower_bound(model), high = upper_bound(model, top_k_);
-    const double place = high > low ? std::clamp((chance - low) / (high - low), 0.0, 1.0) : 0.5;
-    const double counted_low = lower_bound(counted);
-    const double counted_high = std::max(counted_low, upper_bound(counted, top_k_));
-    return std::clamp(counted_low + place * (counted_high - counted_low), 0.0, 1.0);
-  }
-
- private:
-  double slots(int32_t expert) const {
-    return static_cast<double>(placement_.slots_of(layer_, expert).size());
-  }
-
-  // The model's pairs: p_a p_b (K - 1) K / (K^2 - sum p^2), so that all pairs add up to K (K - 1).
-  double pair_chance(int32_t a, int32_t b, bool is_counted) const {
-    const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
-    if (is_counted) return loads_.pairs[pair_index(i, j)] / loads_.num_tokens;
-    return shares_[i] * shares_[j] * top_k_ * (top_k_ - 1) / (top_k_ * top_k_ - squares_);
-  }
-
-  Moments moments(int rank, bool is_counted) const {
-    Moments m;
-    const auto experts = placement_.experts_of(layer_, rank);
-    for (size_t i = 0; i < experts.size(); ++i) {
-      m.first += shares_[static_cast<size_t>(experts[i])] / slots(experts[i]);
-      for (size_t j = 0; j < i; ++j) {
-        m.second += pair_chance(experts[i], experts[j], is_counted) /
-                    (slots(experts[i]) * slots(experts[j]));
-      }
-    }
-    return m;
-  }
-
-  const Placement& placement_;
-  int layer_;
-  std::span<const double> shares_;
-  const LayerLoads& loads_;
-  double top_k_ = 0, squares_ = 0;
-};
+constexpr double kAlmostSure = 1 - 1e-9;
 
 }  // namespace
 
-LayerFigures layer_figures(const Placement& placement, int layer, std::span<const double> shares,
-                           const LayerLoads* pairs_of, double num_tokens) {
-  const auto num_ranks = static_cast<size_t>(placement.num_ranks());
-  LayerFigures figures{std::vector<double>(num_ranks, 0), std::vector<double>(num_ranks, 0),
-                       std::vector<double>(num_ranks, 0)};
-  for (size_t expert = 0; expert < shares.size(); ++expert) {
-    const auto slots = placement.slots_of(layer, static_cast<int>(expert));
-    const double share = shares[expert] / static_cast<double>(slots.size());
-    const double touched = share < 1 ? -std::expm1(num_tokens * std::log1p(-share)) : 1;
-    for (const SlotRef& slot : slots) {
-      figures.pairs[static_cast<size_t>(slot.rank)] += num_tokens * share;
-      figures.touched[static_cast<size_t>(slot.rank)] += touched;
-    }
+void RankSums::add(double q, double sign) {
+  share += sign * q;
+  log_none += sign * std::log1p(-std::min(q, kAlmostSure));
+}
+
+RowRule::RowRule(std::span<const double> shares, int top_k) : top_k_(top_k) {
+  double squares = 0;
+  for (const double p : shares) squares += p * p;
+  // K experts of chance 1 leave nothing to correct.
+  equal_experts_ = std::max(top_k_ + 1e-6, squares > 0 ? top_k_ * top_k_ / squares : top_k_);
+  log_none_ = std::log1p(-std::min(top_k_ / equal_experts_, kAlmostSure));
+}
+
+double RowRule::chance(const RankSums& sums) const {
+  if (sums.share <= 0) return 0;
+  const double mass = sums.share / top_k_;
+  double log_correction = -log_none_ * mass * equal_experts_;
+  for (int j = 0; j < static_cast<int>(top_k_); ++j) {
+    const double left = 1 - mass * equal_experts_ / std::max(equal_experts_ - j, 1e-6);
+    log_correction += std::log(std::max(left, 1e-9));
   }
-  const std::vector<double> none = RankChances(placement, layer, shares).none_of_ranks();
-  for (size_t r = 0; r < num_ranks; ++r) figures.rows[r] = num_tokens * std::max(0.0, 1 - none[r]);
-  if (pairs_of == nullptr || pairs_of->pairs.empty() || !(pairs_of->num_tokens > 0)) return figures;
-  const PairCorrection correction(placement, layer, shares, *pairs_of);
-  for (size_t r = 0; r < num_ranks; ++r) {
-    figures.rows[r] =
-        num_tokens * correction.corrected(static_cast<int>(r), figures.rows[r] / num_tokens);
+  const double none = std::exp(std::min(0.0, sums.log_none + std::min(0.0, log_correction)));
+  double any = 1 - none;
+  if (sums.pairs_by_chance > 0) {
+    // Each pair saves rows as much as chance pairs do in the mean.
+    const double saved_each = (sums.share - any) / sums.pairs_by_chance;
+    any = sums.share - saved_each * sums.pairs;
+  }
+  const double least = std::min(1.0, sums.share) / top_k_;
+  return std::clamp(any, least, std::min(1.0, sums.share));
+}
+
+LayerFigures layer_figures(const Placement& placement, int layer, std::span<const double> shares,
+                           double num_tokens, std::span<const double> pair_share) {
+  const auto num_ranks = static_cast<size_t>(placement.num_ranks());
+  LayerFigures figures{.pairs = std::vector<double>(num_ranks),
+                       .touched = std::vector<double>(num_ranks),
+                       .rows = std::vector<double>(num_ranks)};
+  double top_k = 0;
+  for (const double p : shares) top_k += p;
+  const RowRule rule(shares, static_cast<int>(std::lround(top_k)));
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
+    RankSums sums;
+    const auto experts = placement.experts_of(layer, static_cast<int>(rank));
+    const auto q_of = [&](int32_t expert) {
+      return shares[static_cast<size_t>(expert)] /
+             static_cast<double>(placement.slots_of(layer, expert).size());
+    };
+    for (size_t i = 0; i < experts.size(); ++i) {
+      const double q = q_of(experts[i]);
+      sums.add(q);
+      figures.touched[rank] += 1 - std::pow(1 - std::min(q, 1.0), num_tokens);
+      for (size_t j = 0; j < i && !pair_share.empty(); ++j) {
+        const auto a = static_cast<size_t>(experts[i]), b = static_cast<size_t>(experts[j]);
+        const double other = q_of(experts[j]);
+        const double product = shares[a] * shares[b];
+        if (product <= 0) continue;
+        sums.pairs += pair_share[pair_index(a, b)] * q * other / product;
+        sums.pairs_by_chance += q * other * (top_k - 1) / top_k;
+      }
+    }
+    figures.pairs[rank] = num_tokens * sums.share;
+    figures.rows[rank] = num_tokens * rule.chance(sums);
   }
   return figures;
+}
+
+std::vector<double> pair_shares(const ExpertLoads* loads, int layer) {
+  std::vector<double> shares;
+  if (loads == nullptr) return shares;
+  double num_tokens = 0;
+  for (const auto& layers : loads->phases) {
+    const LayerLoads& of_layer = layers.at(static_cast<size_t>(layer));
+    if (of_layer.num_tokens <= 0) continue;
+    if (of_layer.pairs.empty()) return {};
+    num_tokens += of_layer.num_tokens;
+    shares.resize(of_layer.pairs.size());
+    for (size_t i = 0; i < shares.size(); ++i) shares[i] += of_layer.pairs[i];
+  }
+  for (double& share : shares) share /= num_tokens;
+  return shares;
 }
 
 }  // namespace colibri

@@ -1,5 +1,15 @@
-// What a rank has to do in a layer under a placement, as expected from how often experts are
-// chosen.
+// What a placement makes of the loads: how many rows, pairs and experts each rank sees in a layer
+// of one step, in the mean.
+//
+//   p_e   chance that a token chooses expert e, sum K       c_e   slots of e; tokens spread evenly
+//   over them pairs of a rank    T sum p_e / c_e over its slots touched            sum 1 - (1 - p_e
+//   / c_e)^T rows               T P(at least one of its slots): of independent choices 1 - prod (1
+//   - p_e / c_e),
+//                      corrected for the K choices of a token being different ones: the share of
+//                      mass s of the rank among E' = K^2 / sum p_e^2 experts of equal chance,
+//                      prod_{j<K} (1 - s E' / (E' - j)) instead of (1 - K / E')^(s E'). Exact for
+//                      equal chances. With counts of pairs, what those say beyond chance is taken
+//                      off.
 #pragma once
 
 #include <span>
@@ -11,18 +21,34 @@
 
 namespace colibri {
 
-// Figures of one MoE layer for `num_tokens` tokens, p_e being the chance [E] that a token chooses
-// expert e (expert_shares: sum K), c_e its slots, each of which is as likely to be picked:
-//   pairs[r]   = T sum over its slots of p_e / c_e
-//   touched[r] = sum over its slots of 1 - (1 - p_e / c_e)^T
-//   rows[r]    = T P(a token wants at least one slot of r)
-// A token chooses K experts, no two alike. The P of rows is that of the spread over sets of K with
-// most entropy for odds p_e / (1 - p_e) (conditional Poisson sampling): exact for equal shares,
-// where it gives W (1 - C(E - E/W, K) / C(E, K)) rows a token over W ranks. `pairs_of`, loads of
-// the layer with counted pairs, or null: P is moved to the place between its bounds by first and
-// second moments (Dawson and Sankoff's below, S1 - 2 S2 / K above) at which it lies for the model's
-// own pairs. Cost: O(E K + R K^2 + replicas K), and O(E^2 / R) with pairs.
+// Sums over the slots of one rank; a planner keeps them while it moves slots.
+struct RankSums {
+  double share = 0;     // sum of q = p_e / c_e
+  double log_none = 0;  // sum of log(1 - q)
+  double pairs = 0;     // chance sums of pairs that one token sends here together: from counts
+  double pairs_by_chance = 0;
+
+  void add(double q, double sign = 1);
+};
+
+// The rule of rows above for one layer.
+class RowRule {
+ public:
+  // shares [E], sum `top_k`.
+  RowRule(std::span<const double> shares, int top_k);
+  // The chance that a token goes to the rank.
+  double chance(const RankSums& sums) const;
+
+ private:
+  double top_k_ = 0, equal_experts_ = 0, log_none_ = 0;
+};
+
+// Of one layer with experts. pair_share: [E (E - 1) / 2] chance that a token chooses both, as
+// LayerLoads::pairs lie; empty: not known. Cost: O(E + slots * touching pairs where known).
 LayerFigures layer_figures(const Placement& placement, int layer, std::span<const double> shares,
-                           const LayerLoads* pairs_of, double num_tokens);
+                           double num_tokens, std::span<const double> pair_share = {});
+
+// Pair chances of a layer, both phases together; empty when the loads have none.
+std::vector<double> pair_shares(const ExpertLoads* loads, int layer);
 
 }  // namespace colibri

@@ -1,95 +1,90 @@
-// One step stepped through in time: coordinators, messages over shared links, ranks that compute
-// what has arrived. Deterministic; nothing is drawn, every count is an expectation.
+// Predicts a step: an event model of the schedule that the program runs. Deterministic; nothing is
+// drawn, every count is an expectation.
 //
-// A coordinator runs, layer by layer: its projections, attention and norms; it posts a message to
-// every rank that it needs, and runs the shared expert and its own slots meanwhile; a rank computes
-// each message by itself in the order of arrival and sends results back; when the last has come
-// they are added and the next layer begins. After the last layer: logits and the choice of tokens.
+// Per layer each coordinator runs projections, attention and router; sends rows to the ranks that
+// its tokens chose; runs the shared expert and its own slots meanwhile; ranks work off what arrives
+// in that order; results come back and are added. One batch, no overlap between layers. A link's
+// direction carries one message after the other, so several coordinators and ranks wait for each
+// other there. Between GPUs the rows of one layer travel as one group and arrive together; between
+// CPUs one by one, in the order of the ranks. An exchange takes RankMap::exchange_us() of its start
+// and of what its links take.
 //
-// Links: a message holds each link of its way for bytes / gbps, its head going on after the link's
-// latency (cut-through); messages queue at a link in the order in which they are posted, by rank.
-// An exchange that takes `start` without a byte and `link` by this takes DeviceSpec's
-// exchange_total_us(start, link (1 + tail / peers)).
-//
-// Symmetric (every rank coordinates its share): all ranks do the same at the same time, so bytes
-// are added up on each link and the busiest one counts, and a rank computes the rows of all
-// coordinators at once. With fewer coordinators each message is computed alone: experts that
-// several coordinators want are read for each of them.
+// When every rank is a coordinator (the symmetric form of published systems) all ranks act alike:
+// the exchange takes as long as its busiest link, and a rank computes the rows of all coordinators
+// at once. With fewer, each message is computed by itself: experts that several coordinators want
+// are read for each of them.
 #pragma once
 
-#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "topology/layer_figures.h"
 #include "topology/loads.h"
 #include "topology/placement.h"
-#include "topology/step_cost.h"
+#include "topology/rank_map.h"
 
 namespace colibri {
 
-enum class Stage : uint8_t {
-  kDense,
-  kAttention,
-  kElementwise,
-  kOwnExperts,  // shared expert and own slots, where they take longer than all messages
-  kDispatch,
-  kQueue,  // rows wait for their rank
-  kExperts,
-  kCombine,  // results under way, and added
-  kHead,
-  kPicking,
-};
-inline constexpr size_t kNumStages = 10;
-const char* to_string(Stage stage);
-
-// Borrowed: all of it outlives the call.
-struct StepRun {
-  const ModelShape& shape;
-  const StepRanks& ranks;
-  const Placement& placement;          // of as many ranks
-  const ExpertLoads* loads = nullptr;  // null: uniform
-  StepSize step;
-  StepFormats formats;
-  bool adds_results = false;  // --combine reduced: one result a row
+struct SimulatorInput {
+  const ModelShape* shape = nullptr;
+  const RankMap* ranks = nullptr;
+  const Placement* placement = nullptr;
+  // [L][E] chances that a token chooses each expert; dense layers may be empty. Empty: K / E each.
+  std::vector<std::vector<double>> shares = {};
+  StepSize size;              // of each coordinator
+  bool adds_results = false;  // --combine reduced
 };
 
+// Of the coordinator that ends last, along what it waited for; sums over the layers. step_us =
+// attention + own + dispatch + wait + experts + combine + head.
 struct SimulatedStep {
-  double total_us = 0;
-  // Along the chain of events that the end of the step waited for; they add up to total_us.
-  std::array<double, kNumStages> stage_us = {};
-  std::string bottleneck;    // what most of that time is, in words
-  std::string busiest_link;  // with its direction; "" where nothing travels
-  double busiest_link_us = 0;
-  int slowest_rank = 0;  // that was waited for most often
+  double step_us = 0;
+  double attention_us = 0;  // everything of its own before rows go: of it
+  double dense_us = 0;      //   projections and dense layers
+  double context_us = 0;    //   attention over the context
+  double own_us = 0;        // shared expert and own slots, where they outlast all messages
+  double dispatch_us = 0;   // until the rows of the rank it waited for were there
+  double wait_us = 0;       // until that rank had done what came before
+  double experts_us = 0;    // of that rank
+  double combine_us = 0;    // until its results were there
+  double head_us = 0;
+  double start_us = 0;  // what of dispatch and combine would be without a byte
+  // Share of the step that the busiest link's direction and the busiest rank's experts are at work.
+  std::string busiest_link;
+  double busiest_link_share = 0;
+  int busiest_rank = 0;
+  double busiest_rank_share = 0;
+  double row_bytes = 0, result_bytes = 0;  // over links, all layers and coordinators
 
-  double us(Stage stage) const { return stage_us[static_cast<size_t>(stage)]; }
+  // What most of the step is: "link node0.gpu0 > node0.nvswitch (nvlink4)", "starting exchanges",
+  // "experts on rank 3", "attention over the context", "projections", ...
+  std::string bottleneck() const;
+  double tokens_per_s(const SimulatorInput& input) const;
 };
 
-// Cost: one coordinator and R ranks, O(L R) messages; N coordinators, N times that; symmetric,
-// O(R^2) once and O(links R) for each layer that differs from the one before.
-SimulatedStep simulate_step(const StepRun& run);
+// Cost: O(L R) for each coordinator; symmetric O(links R) for each layer that differs from the one
+// before.
+SimulatedStep simulate_step(const SimulatorInput& input);
 
-// One rank's memory against what it would hold: experts; of a coordinator also the other weights,
-// and the KV cache of its share. 392 MB for NCCL and 4 GB for activations, messages and the context
-// on a GPU (docs/multi-gpu.md). Ranks of one part share its memory.
-struct PartMemory {
-  std::string part;
+// Uniform choices; or of each layer a shuffle of p_e ~ 1 / rank^skew, sum K, none above 1. [L][E].
+std::vector<std::vector<double>> uniform_shares(const ModelShape& shape);
+std::vector<std::vector<double>> zipf_shares(const ModelShape& shape, double skew, uint64_t seed);
+std::vector<std::vector<double>> loaded_shares(const ModelShape& shape, const ExpertLoads& loads);
+
+// What a rank's memory lacks: slots, the coordinator's weights where it is one, keys and values of
+// its sequences; on a GPU also NCCL's buffers and 4 GB for activations, messages and the context.
+// A GPU's or its share of a NUMA node's. Negative: what is left.
+struct MemoryGap {
+  int rank = 0;
   double need_bytes = 0, have_bytes = 0;
-  bool fits() const { return need_bytes <= have_bytes; }
+  double missing() const { return need_bytes - have_bytes; }
 };
-// Of every part that runs ranks, in the order of the ranks.
-std::vector<PartMemory> step_memory(const StepRun& run);
+// Of the rank that lacks most (or has least left).
+MemoryGap largest_gap(const SimulatorInput& input, double kv_positions);
 
-// How the step's time changes: -0.1 is ten percent less.
-struct StepChange {
-  std::string what;
-  double change = 0;
-};
-// Every kind of link between the ranks at twice its rate, one after the other.
-std::vector<StepChange> link_sensitivity(const StepRun& run);
-
-// Experts in order, equal parts (or dealt out one by one) for the ranks that hold them: all ranks
-// where all coordinate, or where one rank is alone, else those that do not.
-Placement spread_placement(const ModelShape& shape, const StepRanks& ranks, bool is_round_robin);
+// Experts in order in equal parts, or dealt out one by one, for the ranks that do not coordinate;
+// for all where every rank coordinates.
+Placement spread_placement(const ModelShape& shape, const RankMap& ranks, bool is_dealt_out);
 
 }  // namespace colibri

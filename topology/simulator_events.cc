@@ -1,74 +1,66 @@
 #include <algorithm>
+#include <map>
 #include <queue>
+#include <tuple>
 
-#include "topology/simulator_layers.h"
+#include "topology/simulator_parts.h"
 
 namespace colibri {
 namespace {
 
-enum class EventKind : uint8_t {
-  kLayer,    // a coordinator begins a layer
-  kPost,     // it has routed its tokens
-  kArrived,  // rows are at a rank
-  kDone,     // the rank has computed them
+enum class StepEventKind : uint8_t {
+  kLayer,     // a coordinator begins a layer
+  kDispatch,  // it has routed its tokens
+  kRows,      // rows are at a rank
+  kComputed,  // the rank is done with them
 };
 
-struct Event {
+struct StepEvent {
   double at_us = 0;
-  int64_t number = 0;  // of equal times the one that was made first
-  EventKind kind = EventKind::kLayer;
-  size_t coordinator = 0, rank = 0;
-  bool operator>(const Event& other) const {
-    return at_us != other.at_us ? at_us > other.at_us : number > other.number;
+  int order = 0;  // between equal times: as they were made
+  StepEventKind kind = StepEventKind::kLayer;
+  size_t coordinator = 0;  // position in the list
+  int rank = 0;
+  bool operator>(const StepEvent& other) const {
+    return std::tie(at_us, order) > std::tie(other.at_us, other.order);
   }
 };
 
-// One answer of a rank, or none yet.
+// One rank's part of a layer, in the order of time.
 struct Answer {
-  double posted = 0, arrived = 0, started = 0, done = 0, back = 0;
-  size_t rank = 0;
+  double rows_us = 0, begun_us = 0, computed_us = 0, back_us = 0;
+  double start_us = 0;  // of both exchanges, without a byte
 };
 
-struct Coordinator {
-  int rank = 0, layer = 0;
-  double own_done = 0;  // shared expert and own slots
-  size_t num_waiting = 0;
+struct CoordinatorState {
+  int layer = 0;
+  int num_open = 0;  // ranks whose results are not here
+  double sent_us = 0, own_done_us = 0;
   std::vector<Answer> answers;  // [R] of this layer
-  Answer last;
-  std::array<double, kNumStages> stage_us = {};
-  std::vector<int> waited_for;  // [R] how often
-  double ended = 0;
+  Answer last;                  // of them, by back_us
+  SimulatedStep step;
 };
 
-class Events {
+class Simulation {
  public:
-  explicit Events(const StepRun& run)
-      : run_(run),
-        num_ranks_(run.ranks.parts.size()),
-        share_(1 / static_cast<double>(run.ranks.coordinators.size())),
-        ops_(coordinator_ops(run.shape, run.formats, run.step, share_)),
-        routes_(run.ranks.cluster, run.ranks.parts),
-        figures_(run, run.step.num_tokens * share_),
-        start_us_(exchange_start_us(run.ranks)),
-        tail_(exchange_tail_factor(run.ranks)),
-        link_free_(2 * run.ranks.cluster.links.size(), 0),
-        link_us_(link_free_.size(), 0),
-        rank_free_(num_ranks_, 0) {
-    figures_of_layer_.resize(static_cast<size_t>(run.shape.num_layers));
-    for (const int rank : run.ranks.coordinators) {
-      Coordinator coordinator;
-      coordinator.rank = rank;
-      coordinator.answers.resize(num_ranks_);
-      coordinator.waited_for.assign(num_ranks_, 0);
-      coordinators_.push_back(coordinator);
+  explicit Simulation(const SimulatorInput& input)
+      : in_(input),
+        shape_(*input.shape),
+        ranks_(*input.ranks),
+        figures_(input, input.size.num_tokens),
+        states_(ranks_.coordinators().size()),
+        rank_free_us_(static_cast<size_t>(ranks_.num_ranks())),
+        rank_busy_us_(rank_free_us_.size()) {
+    for (CoordinatorState& state : states_) state.answers.resize(rank_free_us_.size());
+    for (const int rank : ranks_.coordinators()) {
+      own_.push_back(own_times(shape_, in_.size, ranks_.device(rank)));
     }
   }
 
   SimulatedStep run() {
-    make_figures();
-    for (size_t c = 0; c < coordinators_.size(); ++c) push(0, EventKind::kLayer, c, 0);
+    for (size_t c = 0; c < states_.size(); ++c) push(0, StepEventKind::kLayer, c);
     while (!events_.empty()) {
-      const Event event = events_.top();
+      const StepEvent event = events_.top();
       events_.pop();
       handle(event);
     }
@@ -76,202 +68,179 @@ class Events {
   }
 
  private:
-  void make_figures() {
-    for (size_t layer = 0; layer < figures_of_layer_.size(); ++layer) {
-      if (!run_.shape.layer_is_moe[layer]) continue;
-      bool is_new = true;
-      const LayerFigures& figures = figures_.of(static_cast<int>(layer), is_new);
-      if (is_new) distinct_.push_back(figures);
-      figures_of_layer_[layer] = distinct_.size() - 1;
-    }
+  int rank_of(size_t coordinator) const { return ranks_.coordinators()[coordinator]; }
+  const LayerFigures& figures(const CoordinatorState& state) const {
+    return figures_.at(figures_.index(state.layer));
+  }
+  void push(double at_us, StepEventKind kind, size_t coordinator, int rank = 0) {
+    events_.push({at_us, num_events_++, kind, coordinator, rank});
   }
 
-  const LayerFigures& figures(const Coordinator& c) const {
-    return distinct_[figures_of_layer_[static_cast<size_t>(c.layer)]];
-  }
-
-  void push(double at_us, EventKind kind, size_t coordinator, size_t rank) {
-    events_.push({at_us, next_number_++, kind, coordinator, rank});
-  }
-
-  void handle(const Event& event) {
+  void handle(const StepEvent& event) {
     switch (event.kind) {
-      case EventKind::kLayer:
+      case StepEventKind::kLayer:
         return begin_layer(event.at_us, event.coordinator);
-      case EventKind::kPost:
-        return post(event.at_us, event.coordinator);
-      case EventKind::kArrived:
+      case StepEventKind::kDispatch:
+        return dispatch(event.at_us, event.coordinator);
+      case StepEventKind::kRows:
         return compute(event.at_us, event.coordinator, event.rank);
-      case EventKind::kDone:
+      case StepEventKind::kComputed:
         return answer(event.at_us, event.coordinator, event.rank);
     }
   }
 
-  const DeviceSpec& device(const Coordinator& c) const {
-    return run_.ranks.device(static_cast<size_t>(c.rank));
-  }
-
-  // Runs on the coordinator's device once it is free; returns when it ends.
-  double run_op(Coordinator& c, Stage stage, const OpUse& use, double at_us) {
-    double& free = rank_free_[static_cast<size_t>(c.rank)];
-    const double begin = std::max(at_us, free);
-    free = begin + use.us(device(c));
-    c.stage_us[static_cast<size_t>(stage)] += free - at_us;
+  // The rank's device does one thing after the other. Returns when `us` more are done.
+  double run_on(int rank, double at_us, double us) {
+    double& free = rank_free_us_[static_cast<size_t>(rank)];
+    free = std::max(free, at_us) + us;
     return free;
   }
 
-  void begin_layer(double now, size_t index) {
-    Coordinator& c = coordinators_[index];
-    if (c.layer == run_.shape.num_layers) {
-      now = run_op(c, Stage::kHead, ops_.head, now);
-      c.ended = run_op(c, Stage::kPicking, ops_.picking, now);
+  void begin_layer(double now, size_t c) {
+    CoordinatorState& state = states_[c];
+    const OwnTimes& own = own_[c];
+    if (state.layer == shape_.num_layers) {
+      state.step.step_us = run_on(rank_of(c), now, own.head_us);
+      state.step.head_us = state.step.step_us - now;
       return;
     }
-    now = run_op(c, Stage::kDense, ops_.dense, now);
-    now = run_op(c, Stage::kAttention, ops_.attention, now);
-    now = run_op(c, Stage::kElementwise, ops_.elementwise, now);
-    if (run_.shape.layer_is_moe[static_cast<size_t>(c.layer)]) {
-      push(now, EventKind::kPost, index, 0);
-    } else {
-      ++c.layer;
-      push(now, EventKind::kLayer, index, 0);
+    const double end = run_on(rank_of(c), now, own.layer_us());
+    state.step.attention_us += end - now;
+    state.step.dense_us += own.dense_us;
+    state.step.context_us += own.attention_us;
+    if (figures_.index(state.layer) >= 0) return push(end, StepEventKind::kDispatch, c);
+    ++state.layer;
+    push(end, StepEventKind::kLayer, c);
+  }
+
+  // What the links of a way take until a message is through, each being taken when it is free.
+  double carry(std::span<const LinkUse> route, double now, double bytes) {
+    double end = now;
+    for (const LinkUse& use : route) {
+      const double us = bytes / (ranks_.cluster().links[static_cast<size_t>(use.link)].gbps * 1e3);
+      double& free = link_free_us_[{use.link, use.forward}];
+      free = std::max(free, now) + us;
+      link_busy_us_[{use.link, use.forward}] += us;
+      end = std::max(end, free);
     }
+    return end - now;
   }
 
-  // When the last byte of a message that is posted now has passed all links of its way.
-  double pass_links(std::span<const LinkUse> way, double bytes, double now) {
-    double head = now, end = now;
-    for (const LinkUse& use : way) {
-      const ClusterLink& link = run_.ranks.cluster.links[static_cast<size_t>(use.link)];
-      const auto at = 2 * static_cast<size_t>(use.link) + (use.forward ? 1 : 0);
-      const double begin = std::max(head, link_free_[at]);
-      const double us = bytes / (link.gbps * 1e3) * tail_;
-      link_free_[at] = begin + us;
-      link_us_[at] += us;
-      head = begin + link.latency_us;
-      end = std::max(end, begin + us) + link.latency_us;
+  void dispatch(double now, size_t c) {
+    CoordinatorState& state = states_[c];
+    const LayerFigures& of_layer = figures(state);
+    const int me = rank_of(c);
+    state.sent_us = now;
+    state.last = {};
+    std::vector<std::pair<int, double>> arrivals;
+    double latest = 0;
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      const double rows = of_layer.rows[static_cast<size_t>(rank)];
+      if (rank == me || rows <= 0) continue;
+      const double bytes = rows * row_bytes(shape_, ranks_.is_gpu(me));
+      row_bytes_ += bytes;
+      const double links = carry(ranks_.route(me, rank), now, bytes);
+      arrivals.emplace_back(rank, now + ranks_.exchange_us(me, ranks_.latency_us(me, rank), links));
+      latest = std::max(latest, arrivals.back().second);
     }
-    return end;
-  }
-
-  double send(size_t from, size_t to, double bytes, double now) {
-    const double latency = routes_.latency_us(from, to);
-    const double links = pass_links(routes_.between(from, to), bytes, now) - now - latency;
-    return now + run_.ranks.device(from).exchange_total_us(start_us_ + latency, links);
-  }
-
-  void post(double now, size_t index) {
-    Coordinator& c = coordinators_[index];
-    const LayerFigures& of_layer = figures(c);
-    const auto self = static_cast<size_t>(c.rank);
-    c.num_waiting = 0;
-    c.last = {};
-    for (size_t rank = 0; rank < num_ranks_; ++rank) {
-      if (rank == self || of_layer.rows[rank] <= 0) continue;
-      ++c.num_waiting;
-      c.answers[rank] = {};
-      c.answers[rank].posted = now;
-      c.answers[rank].rank = rank;
-      const double bytes = of_layer.rows[rank] * run_.formats.row_bytes;
-      push(send(self, rank, bytes, now), EventKind::kArrived, index, rank);
+    state.num_open = static_cast<int>(arrivals.size());
+    for (const auto& [rank, at] : arrivals) {
+      push(ranks_.is_gpu(me) ? latest : at, StepEventKind::kRows, c, rank);
     }
-    // On its own device meanwhile.
-    double& free = rank_free_[self];
-    const OpUse own =
-        expert_op(run_.shape, run_.formats, of_layer.touched[self], of_layer.pairs[self]);
-    free = std::max(free, now) + ops_.shared.us(device(c)) + own.us(device(c));
-    c.own_done = free;
-    if (c.num_waiting == 0) end_layer(c, index, now);
+    state.own_done_us = run_on(me, now, own_[c].shared_us + experts_us(of_layer, me));
+    if (state.num_open == 0) end_layer(c);
   }
 
-  void compute(double now, size_t index, size_t rank) {
-    Coordinator& c = coordinators_[index];
-    Answer& answer = c.answers[rank];
-    const LayerFigures& of_layer = figures(c);
-    answer.arrived = now;
-    answer.started = std::max(now, rank_free_[rank]);
-    answer.done = answer.started +
-                  expert_op(run_.shape, run_.formats, of_layer.touched[rank], of_layer.pairs[rank])
-                      .us(run_.ranks.device(rank));
-    rank_free_[rank] = answer.done;
-    push(answer.done, EventKind::kDone, index, rank);
+  double experts_us(const LayerFigures& of_layer, int rank) {
+    const auto at = static_cast<size_t>(rank);
+    const double us =
+        expert_us(shape_, ranks_.device(rank), of_layer.touched[at], of_layer.pairs[at]);
+    rank_busy_us_[at] += us;
+    return us;
   }
 
-  void answer(double now, size_t index, size_t rank) {
-    Coordinator& c = coordinators_[index];
-    const LayerFigures& of_layer = figures(c);
-    const double results = run_.adds_results ? of_layer.rows[rank] : of_layer.pairs[rank];
-    Answer& answer = c.answers[rank];
-    answer.back = send(rank, static_cast<size_t>(c.rank), results * run_.formats.result_bytes, now);
-    if (answer.back > c.last.back) c.last = answer;
-    if (--c.num_waiting == 0) end_layer(c, index, c.last.posted);
+  void compute(double now, size_t c, int rank) {
+    Answer& answer = states_[c].answers[static_cast<size_t>(rank)];
+    const double us = experts_us(figures(states_[c]), rank);
+    answer.rows_us = now;
+    answer.computed_us = run_on(rank, now, us);
+    answer.begun_us = answer.computed_us - us;
+    push(answer.computed_us, StepEventKind::kComputed, c, rank);
   }
 
-  // `posted` is when the messages of this layer went out, or would have.
-  void end_layer(Coordinator& c, size_t index, double posted) {
-    const Answer& last = c.last;
-    double now = posted;
-    const auto spend = [&](Stage stage, double until) {
-      c.stage_us[static_cast<size_t>(stage)] += until - now;
+  void answer(double now, size_t c, int rank) {
+    CoordinatorState& state = states_[c];
+    const LayerFigures& of_layer = figures(state);
+    const auto at = static_cast<size_t>(rank);
+    const int me = rank_of(c);
+    const double results = in_.adds_results ? of_layer.rows[at] : of_layer.pairs[at];
+    const double bytes = results * result_bytes(shape_, ranks_.is_gpu(me));
+    result_bytes_ += bytes;
+    const double links = carry(ranks_.route(rank, me), now, bytes);
+    Answer& answer = state.answers[at];
+    answer.back_us = now + ranks_.exchange_us(me, ranks_.latency_us(rank, me), links);
+    answer.start_us = 2 * (ranks_.exchange_us(me) + ranks_.latency_us(me, rank));
+    if (answer.back_us > state.last.back_us) state.last = answer;
+    if (--state.num_open == 0) end_layer(c);
+  }
+
+  // The time from the dispatch on, along the answer that came last, and own work that came later.
+  void end_layer(size_t c) {
+    CoordinatorState& state = states_[c];
+    const Answer& last = state.last;
+    double now = state.sent_us;
+    const auto spend = [&now](double& us, double until) {
+      us += until - now;
       now = until;
     };
-    if (last.back > posted) {
-      ++c.waited_for[last.rank];
-      spend(Stage::kDispatch, last.arrived);
-      spend(Stage::kQueue, last.started);
-      spend(Stage::kExperts, last.done);
-      spend(Stage::kCombine, last.back);
+    if (last.back_us > 0) {
+      spend(state.step.dispatch_us, last.rows_us);
+      spend(state.step.wait_us, last.begun_us);
+      spend(state.step.experts_us, last.computed_us);
+      spend(state.step.combine_us, last.back_us);
+      state.step.start_us += last.start_us;
     }
-    if (c.own_done > now) spend(Stage::kOwnExperts, c.own_done);
-    now = run_op(c, Stage::kCombine, ops_.combine, now);
-    ++c.layer;
-    push(now, EventKind::kLayer, index, 0);
+    if (state.own_done_us > now) spend(state.step.own_us, state.own_done_us);
+    ++state.layer;
+    push(now, StepEventKind::kLayer, c);
   }
 
   SimulatedStep result() const {
-    SimulatedStep step;
-    const auto last = std::max_element(
-        coordinators_.begin(), coordinators_.end(),
-        [](const Coordinator& a, const Coordinator& b) { return a.ended < b.ended; });
-    step.total_us = last->ended;
-    step.stage_us = last->stage_us;
-    const auto& counts = last->waited_for;
-    step.slowest_rank =
-        static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
-    const auto most = std::max_element(link_us_.begin(), link_us_.end());
-    if (most == link_us_.end() || *most <= 0) return step;
-    step.busiest_link_us = *most;
-    step.busiest_link = link_name(static_cast<size_t>(most - link_us_.begin()));
+    const auto last = std::max_element(states_.begin(), states_.end(),
+                                       [](const CoordinatorState& a, const CoordinatorState& b) {
+                                         return a.step.step_us < b.step.step_us;
+                                       });
+    SimulatedStep step = last->step;
+    double most = 0;
+    for (const auto& [use, busy] : link_busy_us_) {
+      if (busy <= most) continue;
+      most = busy;
+      step.busiest_link = ranks_.link_name({use.first, use.second});
+    }
+    step.busiest_link_share = most / step.step_us;
+    const auto rank = std::max_element(rank_busy_us_.begin(), rank_busy_us_.end());
+    step.busiest_rank = static_cast<int>(rank - rank_busy_us_.begin());
+    step.busiest_rank_share = *rank / step.step_us;
+    step.row_bytes = row_bytes_;
+    step.result_bytes = result_bytes_;
     return step;
   }
 
-  std::string link_name(size_t at) const {
-    const ClusterLink& link = run_.ranks.cluster.links[at / 2];
-    const auto name = [&](int part) {
-      return run_.ranks.cluster.parts[static_cast<size_t>(part)].name;
-    };
-    return at % 2 == 1 ? name(link.a) + " > " + name(link.b) + " (" + link.kind + ")"
-                       : name(link.b) + " > " + name(link.a) + " (" + link.kind + ")";
-  }
-
-  const StepRun& run_;
-  size_t num_ranks_;
-  double share_;  // of the tokens, of one coordinator
-  CoordinatorOps ops_;
-  ClusterRoutes routes_;
+  const SimulatorInput& in_;
+  const ModelShape& shape_;
+  const RankMap& ranks_;
   FiguresOfLayers figures_;
-  std::vector<LayerFigures> distinct_;
-  std::vector<size_t> figures_of_layer_;  // [L] into distinct_
-  double start_us_, tail_;
-  std::vector<double> link_free_, link_us_;  // [2 links]: odd entries from a to b
-  std::vector<double> rank_free_;            // [R] when the device has nothing more to do
-  std::vector<Coordinator> coordinators_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  int64_t next_number_ = 0;
+  std::vector<OwnTimes> own_;                        // [coordinators]
+  std::vector<CoordinatorState> states_;             // [coordinators]
+  std::vector<double> rank_free_us_, rank_busy_us_;  // [R]
+  std::map<std::pair<int, bool>, double> link_free_us_, link_busy_us_;
+  std::priority_queue<StepEvent, std::vector<StepEvent>, std::greater<>> events_;
+  int num_events_ = 0;
+  double row_bytes_ = 0, result_bytes_ = 0;
 };
 
 }  // namespace
 
-SimulatedStep simulate_events(const StepRun& run) { return Events(run).run(); }
+SimulatedStep simulate_events(const SimulatorInput& input) { return Simulation(input).run(); }
 
 }  // namespace colibri

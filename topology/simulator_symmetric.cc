@@ -1,130 +1,123 @@
 #include <algorithm>
-#include <cmath>
+#include <map>
 
-#include "topology/simulator_layers.h"
+#include "topology/simulator_parts.h"
 
 namespace colibri {
 namespace {
 
 class Symmetric {
  public:
-  explicit Symmetric(const StepRun& run)
-      : run_(run),
-        num_ranks_(run.ranks.parts.size()),
-        ops_(coordinator_ops(run.shape, run.formats, run.step,
-                             1 / static_cast<double>(run.ranks.parts.size()))),
-        terms_(layer_terms(run.shape, run.formats, run.step, run.ranks)),
-        out_us_(terms_.dispatch_links.size(), 0),
-        back_us_(terms_.combine_links.size(), 0) {}
+  explicit Symmetric(const SimulatorInput& input)
+      : in_(input),
+        shape_(*input.shape),
+        ranks_(*input.ranks),
+        terms_(link_terms(shape_, ranks_, {.size = in_.size, .adds_results = in_.adds_results})),
+        latency_us_(ranks_.longest_latency_us()),
+        rank_us_(static_cast<size_t>(ranks_.num_ranks())) {
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      const OwnTimes own = own_times(shape_, in_.size, ranks_.device(rank));
+      const double layer_us = own_.layer_us();
+      if (own.layer_us() > layer_us) own_ = own;
+      head_us_ = std::max(head_us_, own.head_us);
+      start_us_ = std::max(start_us_, ranks_.exchange_us(rank) + latency_us_);
+    }
+  }
 
   SimulatedStep run() {
-    FiguresOfLayers figures(run_, run_.step.num_tokens);
-    for (int layer = 0; layer < run_.shape.num_layers; ++layer) {
-      add(Stage::kDense, slowest(ops_.dense));
-      add(Stage::kAttention, slowest(ops_.attention));
-      add(Stage::kElementwise, slowest(ops_.elementwise));
-      if (!run_.shape.layer_is_moe[static_cast<size_t>(layer)]) continue;
-      bool is_new = true;
-      const LayerFigures& of_layer = figures.of(layer, is_new);
-      if (is_new) time_ = time_of(of_layer);
-      add_moe_layer();
+    const FiguresOfLayers figures(in_, terms_.num_tokens);
+    std::vector<Layer> layers;
+    for (size_t i = 0; i < figures.num_distinct(); ++i) {
+      layers.push_back(layer_of(figures.at(static_cast<int>(i))));
     }
-    add(Stage::kHead, slowest(ops_.head));
-    add(Stage::kPicking, slowest(ops_.picking));
-    name_busiest_link();
-    return step_;
+    for (int layer = 0; layer < shape_.num_layers; ++layer) {
+      result_.dense_us += own_.dense_us;
+      result_.context_us += own_.attention_us;
+      result_.attention_us += own_.layer_us();
+      const int index = figures.index(layer);
+      if (index >= 0) add(figures.at(index), layers[static_cast<size_t>(index)]);
+    }
+    result_.head_us = head_us_;
+    result_.step_us = result_.attention_us + result_.own_us + result_.dispatch_us +
+                      result_.experts_us + result_.combine_us + result_.head_us;
+    name_busiest();
+    return result_;
   }
 
  private:
-  struct LayerUs {
-    double dispatch = 0, experts = 0, combine = 0;
-    int slowest_rank = 0;
-    std::vector<double> out, back;  // of each link
+  struct Layer {
+    double dispatch_us = 0, experts_us = 0, combine_us = 0;
+    BusiestLink out, back;
   };
 
-  void add(Stage stage, double us) {
-    step_.stage_us[static_cast<size_t>(stage)] += us;
-    step_.total_us += us;
-  }
-
-  double slowest(const OpUse& use) const {
-    double most = 0;
-    for (size_t rank = 0; rank < num_ranks_; ++rank) {
-      most = std::max(most, use.us(run_.ranks.device(rank)));
+  Layer layer_of(const LayerFigures& figures) const {
+    Layer layer;
+    layer.out = busiest_link(terms_.dispatch_links, &LinkTerm::row_us, figures.rows);
+    layer.back = busiest_link(terms_.combine_links, &LinkTerm::result_us,
+                              in_.adds_results ? figures.rows : figures.pairs);
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      const auto exchange = [&](double link_us) {
+        return ranks_.exchange_us(rank, latency_us_, link_us);
+      };
+      layer.dispatch_us = std::max(layer.dispatch_us, exchange(layer.out.us));
+      layer.combine_us = std::max(layer.combine_us, exchange(layer.back.us));
+      layer.experts_us = std::max(layer.experts_us, experts_us(figures, rank));
     }
-    return most;
+    return layer;
   }
 
-  // Time of each link for `count` [R] rows or results.
-  static std::vector<double> link_times(const std::vector<LinkTerm>& links,
-                                        std::vector<double> LinkTerm::*us,
-                                        const std::vector<double>& count) {
-    std::vector<double> times;
-    for (const LinkTerm& link : links) {
-      double sum = 0;
-      for (size_t rank = 0; rank < count.size(); ++rank) sum += (link.*us)[rank] * count[rank];
-      times.push_back(sum);
+  double experts_us(const LayerFigures& figures, int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return expert_us(shape_, ranks_.device(rank), figures.touched[at], figures.pairs[at]);
+  }
+
+  void add(const LayerFigures& figures, const Layer& layer) {
+    result_.dispatch_us += layer.dispatch_us;
+    result_.own_us += std::max(0.0, own_.shared_us - layer.dispatch_us);
+    result_.experts_us += layer.experts_us;
+    result_.combine_us += layer.combine_us;
+    result_.start_us += 2 * start_us_;
+    if (layer.out.link >= 0) {
+      link_us_[terms_.dispatch_links[static_cast<size_t>(layer.out.link)].name] += layer.out.us;
     }
-    return times;
-  }
-
-  double exchange_us(const std::vector<double>& link_us) const {
-    const double most = link_us.empty() ? 0 : *std::max_element(link_us.begin(), link_us.end());
-    return run_.ranks.device(0).exchange_total_us(terms_.exchange_us / 2,
-                                                  most * exchange_tail_factor(run_.ranks));
-  }
-
-  LayerUs time_of(const LayerFigures& figures) const {
-    LayerUs time;
-    time.out = link_times(terms_.dispatch_links, &LinkTerm::row_us, figures.rows);
-    time.back = link_times(terms_.combine_links, &LinkTerm::result_us,
-                           run_.adds_results ? figures.rows : figures.pairs);
-    time.dispatch = exchange_us(time.out);
-    time.combine = exchange_us(time.back);
-    for (size_t rank = 0; rank < num_ranks_; ++rank) {
-      const double us =
-          expert_op(run_.shape, run_.formats, figures.touched[rank], figures.pairs[rank])
-              .us(run_.ranks.device(rank));
-      if (us <= time.experts) continue;
-      time.experts = us;
-      time.slowest_rank = static_cast<int>(rank);
+    if (layer.back.link >= 0) {
+      link_us_[terms_.combine_links[static_cast<size_t>(layer.back.link)].name] += layer.back.us;
     }
-    return time;
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      const auto at = static_cast<size_t>(rank);
+      rank_us_[at] += experts_us(figures, rank);
+      // A rank's own share of its rows stays.
+      const double away = 1 - 1.0 / ranks_.num_ranks();
+      result_.row_bytes += away * figures.rows[at] * row_bytes(shape_, ranks_.is_gpu(rank));
+      result_.result_bytes += away * (in_.adds_results ? figures.rows[at] : figures.pairs[at]) *
+                              result_bytes(shape_, ranks_.is_gpu(rank));
+    }
   }
 
-  void add_moe_layer() {
-    add(Stage::kDispatch, time_.dispatch);
-    add(Stage::kOwnExperts, std::max(0.0, slowest(ops_.shared) - time_.dispatch));
-    add(Stage::kExperts, time_.experts);
-    add(Stage::kCombine, time_.combine + slowest(ops_.combine));
-    step_.slowest_rank = time_.slowest_rank;
-    for (size_t i = 0; i < out_us_.size(); ++i) out_us_[i] += time_.out[i];
-    for (size_t i = 0; i < back_us_.size(); ++i) back_us_[i] += time_.back[i];
+  void name_busiest() {
+    for (const auto& [name, us] : link_us_) {
+      if (us / result_.step_us <= result_.busiest_link_share) continue;
+      result_.busiest_link = name;
+      result_.busiest_link_share = us / result_.step_us;
+    }
+    const auto rank = std::max_element(rank_us_.begin(), rank_us_.end());
+    result_.busiest_rank = static_cast<int>(rank - rank_us_.begin());
+    result_.busiest_rank_share = *rank / result_.step_us;
   }
 
-  void name_busiest_link() {
-    const auto look = [&](const std::vector<LinkTerm>& links, const std::vector<double>& us) {
-      for (size_t i = 0; i < us.size(); ++i) {
-        if (us[i] <= step_.busiest_link_us) continue;
-        step_.busiest_link_us = us[i];
-        step_.busiest_link = links[i].name;
-      }
-    };
-    look(terms_.dispatch_links, out_us_);
-    look(terms_.combine_links, back_us_);
-  }
-
-  const StepRun& run_;
-  size_t num_ranks_;
-  CoordinatorOps ops_;
+  const SimulatorInput& in_;
+  const ModelShape& shape_;
+  const RankMap& ranks_;
   LayerTerms terms_;
-  std::vector<double> out_us_, back_us_;
-  LayerUs time_;
-  SimulatedStep step_;
+  double latency_us_ = 0, start_us_ = 0, head_us_ = 0;
+  OwnTimes own_;  // of the slowest rank
+  std::vector<double> rank_us_;
+  std::map<std::string, double> link_us_;  // of the busiest links
+  SimulatedStep result_;
 };
 
 }  // namespace
 
-SimulatedStep simulate_symmetric(const StepRun& run) { return Symmetric(run).run(); }
+SimulatedStep simulate_symmetric(const SimulatorInput& input) { return Symmetric(input).run(); }
 
 }  // namespace colibri

@@ -66,10 +66,10 @@ struct ChartCurve {
   bool is_dashed = false;
 };
 struct Chart {
-  std::string title, x_label, y_label;
+  std::string title = {}, x_label = {}, y_label = {};
   bool has_log_x = false, has_log_y = false;
-  std::vector<ChartCurve> curves;
-  std::vector<std::string> notes;  // lines under it
+  std::vector<ChartCurve> curves = {};
+  std::vector<std::string> notes = {};  // lines under it
 };
 std::string chart_svg(const Chart& chart);
 

@@ -129,8 +129,8 @@ BenchReport gpu_report() {
   for (BenchSample& sample : decode.samples) sample.waited_us = sample.seconds * 6e5;
   decode.samples[1].fixed = {10, 1};
   decode.profile = GpuProfile{.num_steps = 4};
-  decode.profile->kinds[static_cast<size_t>(OpKind::kExperts)] = {8, 60'000, 3e9, 6e12};
-  decode.profile->kinds[static_cast<size_t>(OpKind::kRows)] = {40, 20'000, 0, 0};
+  decode.profile->kinds[static_cast<size_t>(OpGroup::kExperts)] = {8, 60'000, 3e9, 6e12};
+  decode.profile->kinds[static_cast<size_t>(OpGroup::kRows)] = {40, 20'000, 0, 0};
   return report;
 }
 

@@ -1,0 +1,57 @@
+// Times single steps of known size, stage by stage: what a cost model is fitted to, or held
+// against.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "coordinator/stage_times.h"
+#include "launch/model_session.h"
+
+namespace colibri {
+
+// Steps of one kind: `num_tokens` sequences that each decode behind `context` tokens, or the one
+// step that reads a prompt of num_tokens tokens (context 0).
+struct StepCase {
+  bool is_prefill = false;
+  int64_t num_tokens = 1;
+  int64_t context = 0;
+};
+
+// Medians over the steps of a case.
+struct StepSample {
+  StepCase what;
+  double step_us = 0;
+  std::array<double, kNumStages> stage_us = {};
+  double touched = 0;  // experts with a token, mean over the layers with experts
+  std::vector<double> compute_us = {}, wait_us = {};  // [R] of a step
+  int num_steps = 0;
+};
+
+class StepProbe {
+ public:
+  // Both outlive it. The session's chunk and batch hold the cases.
+  StepProbe(const ModelSession& session, Serving& serving);
+  ~StepProbe();
+
+  // Runs `num_steps` steps of the case: decode in one batch, prefill in as many requests, one after
+  // the other. The first two are not counted.
+  StepSample run(const StepCase& what, int num_steps);
+
+ private:
+  struct Touched;
+  struct Step;
+  void add_requests(const StepCase& what, int num_steps);
+  void read_prompts();
+  Step time_step();
+  std::vector<Step> time_steps(const StepCase& what, int num_steps);
+
+  Serving& serving_;
+  int64_t vocab_size_;
+  int num_added_ = 0;
+  std::unique_ptr<Touched> touched_;
+};
+
+}  // namespace colibri

@@ -1,0 +1,98 @@
+#include "topology/step_work.h"
+
+#include <algorithm>
+
+namespace colibri {
+namespace {
+
+constexpr double kNarrowBytes = 1.2;  // q8 has 1.0625 with its scales
+
+double narrow_row(double values) { return 1.125 * values; }
+
+}  // namespace
+
+StepSize decode_size(double batch, double context) {
+  const double seen = batch * (context + 1);
+  return {
+      .num_tokens = batch, .num_logit_rows = batch, .seen_positions = seen, .kv_positions = seen};
+}
+
+StepSize prefill_size(double tokens) {
+  return {.num_tokens = tokens,
+          .num_logit_rows = 1,
+          .seen_positions = tokens * (tokens + 1) / 2,
+          .kv_positions = tokens};
+}
+
+StepWork step_work(const ModelShape& shape, const StepSize& size) {
+  const double layers = std::max(1, shape.num_layers);
+  const auto of = [](StepWork& work, OpKind kind) -> OpWork& {
+    return work[static_cast<size_t>(kind)];
+  };
+  StepWork work{};
+  of(work, OpKind::kDense) = {static_cast<double>(shape.layer_bytes) / layers,
+                              2 * size.num_tokens * static_cast<double>(shape.dense_macs) / layers};
+  of(work, OpKind::kAttention) = {
+      static_cast<double>(shape.kv_bytes_per_token) * size.kv_positions / layers,
+      2 * static_cast<double>(shape.attention_macs) * size.seen_positions / layers};
+  of(work, OpKind::kHead) = {static_cast<double>(shape.head_bytes),
+                             2 * static_cast<double>(shape.head_macs) * size.num_logit_rows};
+  const double numbers = (10.0 + shape.top_k) * static_cast<double>(shape.hidden_size) +
+                         static_cast<double>(shape.num_experts);
+  of(work, OpKind::kElementwise) = {4 * numbers * size.num_tokens, 0};
+  return work;
+}
+
+bool experts_are_narrow(const ModelShape& shape) {
+  return static_cast<double>(shape.expert_bytes) <=
+         kNarrowBytes * static_cast<double>(shape.expert_macs());
+}
+
+bool dense_is_narrow(const ModelShape& shape) {
+  return static_cast<double>(shape.layer_bytes) <=
+         kNarrowBytes * static_cast<double>(shape.dense_macs);
+}
+
+OpWork shared_work(const ModelShape& shape, const StepSize& size) {
+  return {static_cast<double>(shape.shared_bytes),
+          2 * size.num_tokens * static_cast<double>(shape.shared_macs)};
+}
+
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device) {
+  const StepWork work = step_work(shape, size);
+  const auto us = [&](OpKind kind, const OpWork& op) {
+    if (op.bytes <= 0 && op.operations <= 0) return 0.0;
+    return device.cost(kind, dense_is_narrow(shape)).us(op.bytes, op.operations);
+  };
+  const auto of = [&](OpKind kind) { return us(kind, work[static_cast<size_t>(kind)]); };
+  const OpWork shared = shared_work(shape, size);
+  OpWork dense = work[static_cast<size_t>(OpKind::kDense)];
+  const double share =
+      shape.num_moe_layers() / std::max(1.0, static_cast<double>(shape.num_layers));
+  dense.bytes -= share * shared.bytes;
+  dense.operations -= share * shared.operations;
+  return {.dense_us = us(OpKind::kDense, dense),
+          .attention_us = of(OpKind::kAttention),
+          .elementwise_us = of(OpKind::kElementwise),
+          .head_us = size.num_logit_rows > 0 ? of(OpKind::kHead) : 0,
+          .shared_us = us(OpKind::kDense, shared)};
+}
+
+double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs) {
+  if (pairs <= 0) return 0;
+  return device.cost(OpKind::kExperts, experts_are_narrow(shape))
+      .us(touched * static_cast<double>(shape.expert_bytes),
+          2 * pairs * static_cast<double>(shape.expert_macs()));
+}
+
+double row_bytes(const ModelShape& shape, bool is_gpu) {
+  const auto hidden = static_cast<double>(shape.hidden_size);
+  if (experts_are_narrow(shape)) return narrow_row(hidden);
+  return (is_gpu ? 2 : 4) * hidden;
+}
+
+double result_bytes(const ModelShape& shape, bool is_gpu) {
+  return (is_gpu ? 2 : 4) * static_cast<double>(shape.hidden_size);
+}
+
+}  // namespace colibri

@@ -1,0 +1,62 @@
+// What one step of a model has to read and to multiply, by kind of operation, and how long a device
+// takes for it. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/model_shape.h"
+#include "topology/device_spec.h"
+
+namespace colibri {
+
+// The tokens of one coordinator's step.
+struct StepSize {
+  double num_tokens = 1;      // T
+  double num_logit_rows = 1;  // tokens whose logits are computed
+  double seen_positions = 1;  // sum over the tokens of the positions that each attends to
+  double kv_positions = 1;    // positions whose keys and values are read: of one sequence once
+};
+// `batch` sequences that decode behind `context` positions each.
+StepSize decode_size(double batch, double context);
+// A prompt of `tokens` tokens in one step.
+StepSize prefill_size(double tokens);
+
+struct OpWork {
+  double bytes = 0, operations = 0;
+};
+
+// Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
+//   dense        all the coordinator's products but the head, the shared expert's included
+//   attention    keys and values read; 2 attention_macs a position seen
+//   elementwise  (10 + K) H + E numbers of 4 bytes a token
+using StepWork = std::array<OpWork, kNumOpKinds>;
+StepWork step_work(const ModelShape& shape, const StepSize& size);
+
+// The shared expert's part of `dense`, of a layer with experts: it runs while rows are under way.
+OpWork shared_work(const ModelShape& shape, const StepSize& size);
+
+// Weights of one byte and less are narrow.
+bool experts_are_narrow(const ModelShape& shape);
+bool dense_is_narrow(const ModelShape& shape);
+
+// A coordinator's times: of one layer, in the mean, without exchange and routed experts; and of a
+// step's head. 0 for what there is nothing of.
+struct OwnTimes {
+  double dense_us = 0, attention_us = 0, elementwise_us = 0, head_us = 0;
+  double shared_us = 0;  // of a layer with experts
+  double layer_us() const { return dense_us + attention_us + elementwise_us; }
+};
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device);
+
+// A rank's time for one layer's experts: `touched` of them, `pairs` (token, expert) pairs. 0 for
+// none.
+double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs);
+
+// Bytes on the wire. A row: H values in the form that the experts take, 1.125 bytes a value for
+// narrow weights, else 4 (CPU) or 2 (GPU). A result: H values of 4 (CPU) or 2 bytes. Headers are
+// left out.
+double row_bytes(const ModelShape& shape, bool is_gpu);
+double result_bytes(const ModelShape& shape, bool is_gpu);
+
+}  // namespace colibri
