@@ -109,7 +109,6 @@ class Planning {
     if (request.replicas >= 0) {
       most_slots_ = std::min<int64_t>(most_slots_, request.shape.num_experts + request.replicas);
     }
-    merge_phases();
   }
 
   Plan run() {
@@ -123,30 +122,11 @@ class Planning {
   }
 
  private:
-  // Both phases of each layer together, with pairs.
-  void merge_phases() {
-    if (request_.loads == nullptr) return;
-    for (const int layer : layers_) {
-      LayerLoads sum = request_.loads->of(LoadPhase::kPrefill, layer);
-      const LayerLoads& decode = request_.loads->of(LoadPhase::kDecode, layer);
-      sum.num_tokens += decode.num_tokens;
-      for (size_t i = 0; i < sum.tokens.size(); ++i) sum.tokens[i] += decode.tokens.at(i);
-      if (sum.pairs.size() == decode.pairs.size()) {
-        for (size_t i = 0; i < sum.pairs.size(); ++i) sum.pairs[i] += decode.pairs[i];
-      } else {
-        sum.pairs.clear();
-      }
-      merged_.push_back(std::move(sum));
-    }
-  }
-
   LayerDemand demand(size_t i) const {
     LayerDemand demand;
     demand.shares = expert_shares(request_.loads, request_.shape, layers_[i]);
     demand.top_k = std::accumulate(demand.shares.begin(), demand.shares.end(), 0.0);
-    if (!merged_.empty() && !merged_[i].pairs.empty() && merged_[i].num_tokens > 0) {
-      demand.pairs = &merged_[i];
-    }
+    demand.pair_shares = pair_shares(request_.loads, layers_[i]);
     std::vector<int> room = rooms_[i];
     const int others = std::accumulate(room.begin() + 1, room.end(), 0);
     if (request_.coordinator_slots >= 0 && room.size() > 1) {
@@ -156,18 +136,25 @@ class Planning {
     for (const int rank : costs_.rank_at) demand.room.push_back(room[static_cast<size_t>(rank)]);
     const int64_t all = std::accumulate(demand.room.begin(), demand.room.end(), int64_t{0});
     demand.most_slots = static_cast<int>(std::min(all, most_slots_));
-    demand.bound = layer_bound(costs_, demand);
     const auto usable = std::count_if(room.begin(), room.end(), [](int slots) { return slots > 0; });
-    if (!merged_.empty() && merged_[i].num_tokens > 0) {
-      const double tokens = merged_[i].num_tokens * demand.top_k / static_cast<double>(usable);
-      demand.noise = std::min(kMostNoise, 1 / std::sqrt(tokens));
-    }
+    const double tokens = counted_tokens(layers_[i]) * demand.top_k / static_cast<double>(usable);
+    if (tokens > 0) demand.noise = std::min(kMostNoise, 1 / std::sqrt(tokens));
+    demand.finish(costs_);
     return demand;
+  }
+
+  double counted_tokens(int layer) const {
+    double tokens = 0;
+    if (request_.loads == nullptr) return tokens;
+    for (const LoadPhase phase : {LoadPhase::kPrefill, LoadPhase::kDecode}) {
+      tokens += request_.loads->of(phase, layer).num_tokens;
+    }
+    return tokens;
   }
 
   bool are_alike(size_t i, size_t j) const {
     const LayerDemand &a = demands_[i], &b = demands_[j];
-    return a.pairs == nullptr && b.pairs == nullptr && a.room == b.room && a.shares == b.shares;
+    return a.pair_shares == b.pair_shares && a.room == b.room && a.shares == b.shares;
   }
 
   double us(size_t i, const RankLists& lists) const {
@@ -214,7 +201,6 @@ class Planning {
   std::vector<int> layers_;
   std::vector<std::vector<int>> rooms_;  // [layers][R] in the request's order
   int64_t most_slots_ = INT32_MAX;       // of a layer
-  std::vector<LayerLoads> merged_;
   std::vector<LayerDemand> demands_;
   std::vector<bool> is_best_;  // that nothing is better is known
 };
@@ -377,17 +363,9 @@ Plan plan_placement(const PlanRequest& request) {
 
 LayerTime planned_layer_time(const PlanRequest& request, const Placement& placement, int layer) {
   const std::vector<double> shares = expert_shares(request.loads, request.shape, layer);
-  std::optional<LayerLoads> pairs;
-  if (request.loads != nullptr) {
-    pairs = request.loads->of(LoadPhase::kPrefill, layer);
-    const LayerLoads& decode = request.loads->of(LoadPhase::kDecode, layer);
-    pairs->num_tokens += decode.num_tokens;
-    const bool both = pairs->pairs.size() == decode.pairs.size();
-    for (size_t k = 0; both && k < pairs->pairs.size(); ++k) pairs->pairs[k] += decode.pairs[k];
-    if (!both) pairs->pairs.clear();
-  }
-  return layer_time(request.terms, layer_figures(placement, layer, shares, pairs ? &*pairs : nullptr,
-                                                 request.terms.num_tokens));
+  return layer_time(request.terms,
+                    layer_figures(placement, layer, shares, request.terms.num_tokens,
+                                  pair_shares(request.loads, layer)));
 }
 
 double balancedness(const LayerFigures& figures, int num_holders) {

@@ -27,15 +27,16 @@ struct Totals {
   std::vector<RankMost> most;  // [R]
 };
 
-Totals totals_of(const PlannerCosts& costs, const LayerDemand& demand) {
+Totals totals_of(const LayerDemand& demand) {
   Totals totals;
   totals.shares = demand.shares;
   std::sort(totals.shares.begin(), totals.shares.end(), std::greater<>());
-  for (const double share : totals.shares) {
-    totals.touched.push_back(LayerDemand::touched(share, costs.num_tokens));
-    totals.load += share;
-    totals.all_touched += totals.touched.back();
+  for (const SlotFigures& slot : demand.alone) {
+    totals.touched.push_back(slot.touched);
+    totals.load += slot.load;
+    totals.all_touched += slot.touched;
   }
+  std::sort(totals.touched.begin(), totals.touched.end(), std::greater<>());
   for (const int room : demand.room) {
     totals.most.push_back({sum_of_most(totals.shares, room), sum_of_most(totals.touched, room)});
   }
@@ -93,7 +94,7 @@ double single_slot_us(const PlannerCosts& costs, const LayerDemand& demand) {
   const std::vector<int> copies = copies_for(demand, costs, demand.most_slots, 0);
   double most = 0;
   for (size_t e = 0; e < copies.size(); ++e) most = std::max(most, demand.shares[e] / copies[e]);
-  const double touched = LayerDemand::touched(most, costs.num_tokens);
+  const double touched = LayerDemand::figures(most, costs.num_tokens).touched;
   double least = 1e300;
   for (size_t rank = 0; rank < costs.num_ranks(); ++rank) {
     if (demand.room[rank] > 0) least = std::min(least, costs.expert_us(rank, touched, most));
@@ -118,20 +119,19 @@ double least_link_us(const LayerDemand& demand, const Totals& totals,
   return us;
 }
 
-// Rows of a rank for each slot that is picked there, at the least. Choices of a token are
-// negatively associated, so that at least 1 - exp(-load) of the tokens need a rank, a concave curve
-// that lies above its chord to the most load it can have. Counted pairs are only held against K
-// choices a token.
-double rows_a_load(const LayerDemand& demand, const RankMost& most, size_t rank) {
-  const double on_one = 1 / std::min(demand.top_k, std::max(1.0, double(demand.room[rank])));
-  if (demand.pairs != nullptr || most.load <= 0) return on_one;
-  return std::max(on_one, -std::expm1(-most.load) / most.load);
+// Rows of a rank for each slot that is picked there, at the least. RowRule gives no fewer than
+// independent choices, 1 - exp(-load), a concave curve that lies above its chord to the most load
+// the rank can have; with counted pairs no fewer than a row for K slots.
+double rows_a_load(const LayerDemand& demand, const RankMost& most) {
+  if (most.load <= 0) return 0;
+  if (demand.counts_pairs()) return std::min(1.0, most.load) / (most.load * demand.top_k);
+  return -std::expm1(-most.load) / most.load;
 }
 
 }  // namespace
 
 LayerBound layer_bound(const PlannerCosts& costs, const LayerDemand& demand) {
-  const Totals totals = totals_of(costs, demand);
+  const Totals totals = totals_of(demand);
   LayerBound bound;
   bound.expert_us = std::max(shared_out_us(costs, totals), single_slot_us(costs, demand));
   const size_t num_ranks = costs.num_ranks();
@@ -139,7 +139,7 @@ LayerBound layer_bound(const PlannerCosts& costs, const LayerDemand& demand) {
   const auto price_with = [&](const std::vector<double>& us, size_t count, size_t link, bool rows) {
     for (size_t rank = 0; rank < num_ranks; ++rank) {
       price[rank] = us[rank * count + link] * costs.num_tokens *
-                    (rows ? rows_a_load(demand, totals.most[rank], rank) : 1);
+                    (rows ? rows_a_load(demand, totals.most[rank]) : 1);
     }
     return least_link_us(demand, totals, price);
   };

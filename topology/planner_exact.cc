@@ -11,14 +11,6 @@ namespace colibri {
 namespace {
 
 constexpr size_t kMostRanks = 4, kMostExperts = 8;
-constexpr double kMostOdds = 1e6;  // layer_figures.cc
-
-// Weights of all ways to choose 0 to K experts.
-using Ways = std::array<double, kMostExperts + 1>;
-
-void add_expert(Ways& ways, double odds) {
-  for (size_t k = kMostExperts; k > 0; --k) ways[k] += odds * ways[k - 1];
-}
 
 class Exhaustion {
  public:
@@ -27,18 +19,13 @@ class Exhaustion {
         demand_(demand),
         num_ranks_(costs.num_ranks()),
         num_experts_(demand.num_experts()),
-        top_k_(static_cast<size_t>(std::max(1L, std::lround(demand.top_k)))),
+        rule_(demand.row_rule()),
         effort_(effort) {
     order_.resize(num_experts_);
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
       return demand.shares[a] > demand.shares[b];
     });
-    rest_.assign(num_experts_ + 1, Ways{1});
-    for (size_t i = num_experts_; i-- > 0;) {
-      rest_[i] = rest_[i + 1];
-      add_expert(rest_[i], odds(order_[i]));
-    }
     for (size_t r = 1; r < num_ranks_; ++r) {
       for (size_t q = 0; q < r; ++q) is_like_[r][q] = are_alike(r, q);
     }
@@ -55,15 +42,10 @@ class Exhaustion {
 
  private:
   struct Rank {
-    double load = 0, touched = 0;
+    RankSums sums;
+    double touched = 0;
     int slots = 0;
-    Ways none{1};  // experts so far, without what would need the rank
   };
-
-  double odds(size_t expert) const {
-    const double p = demand_.shares[expert];
-    return std::min(kMostOdds, p / std::max(1e-9, 1 - p));
-  }
 
   bool are_alike(size_t r, size_t q) const {
     const auto same = [&](const std::vector<double>& us, size_t count) {
@@ -77,13 +59,13 @@ class Exhaustion {
   }
 
   // No placement that goes on from here takes less. Rows grow with the slots of a rank.
-  double least_us(size_t next) const {
+  double least_us() const {
     double slowest = demand_.bound.expert_us, out = demand_.bound.out_us;
     double back = demand_.bound.back_us;
     std::array<double, kMostRanks> rows{};
     for (size_t r = 0; r < num_ranks_; ++r) {
-      slowest = std::max(slowest, costs_.expert_us(r, ranks_[r].touched, ranks_[r].load));
-      if (demand_.pairs == nullptr) rows[r] = costs_.num_tokens * (1 - none_chance(r, next));
+      slowest = std::max(slowest, costs_.expert_us(r, ranks_[r].touched, ranks_[r].sums.share));
+      if (!demand_.counts_pairs()) rows[r] = costs_.num_tokens * rule_.chance(ranks_[r].sums);
     }
     for (size_t l = 0; l < costs_.num_out; ++l) {
       double us = 0;
@@ -94,25 +76,19 @@ class Exhaustion {
       double us = 0;
       for (size_t r = 0; r < num_ranks_; ++r) {
         us += costs_.back_us[r * costs_.num_back + l] *
-              (costs_.adds_results ? rows[r] : costs_.num_tokens * ranks_[r].load);
+              (costs_.adds_results ? rows[r] : costs_.num_tokens * ranks_[r].sums.share);
       }
       back = std::max(back, us);
     }
     return slowest + costs_.link_weight * (out + back);
   }
 
-  double none_chance(size_t rank, size_t next) const {
-    double ways = 0;
-    for (size_t k = 0; k <= top_k_; ++k) ways += ranks_[rank].none[k] * rest_[next][top_k_ - k];
-    return ways / rest_[0][top_k_];
-  }
-
   void go(size_t next, int slots_left) {
     if (--effort_ <= 0) return;
-    double us = least_us(next);
+    double us = least_us();
     if (us >= best_us_ * (1 - 1e-12)) return;
     if (next == num_experts_) {
-      if (demand_.pairs != nullptr) us = exact_us(costs_, exact_figures(costs_, demand_, lists()));
+      if (demand_.counts_pairs()) us = exact_us(costs_, exact_figures(costs_, demand_, lists()));
       if (us >= best_us_ * (1 - 1e-12)) return;
       best_us_ = us;
       best_ = lists();
@@ -149,15 +125,13 @@ class Exhaustion {
   }
 
   void put(size_t expert, unsigned mask, int copies) {
-    const double load = demand_.shares[expert] / copies, own = odds(expert);
-    const double touched = LayerDemand::touched(load, costs_.num_tokens);
+    const SlotFigures slot = demand_.slot(expert, static_cast<size_t>(copies));
     for (size_t r = 0; r < num_ranks_; ++r) {
       Rank& rank = ranks_[r];
-      const bool is_here = (mask >> r & 1) != 0;
-      add_expert(rank.none, is_here ? own * (1 - 1.0 / copies) : own);
-      if (!is_here) continue;
-      rank.load += load;
-      rank.touched += touched;
+      if ((mask >> r & 1) == 0) continue;
+      rank.sums.share += slot.load;
+      rank.sums.log_none += slot.log_none;
+      rank.touched += slot.touched;
       ++rank.slots;
     }
   }
@@ -174,10 +148,10 @@ class Exhaustion {
 
   const PlannerCosts& costs_;
   const LayerDemand& demand_;
-  size_t num_ranks_, num_experts_, top_k_;
+  size_t num_ranks_, num_experts_;
+  RowRule rule_;
   int64_t effort_;
   std::vector<size_t> order_;  // experts, the busiest first
-  std::vector<Ways> rest_;     // [E + 1] of experts from there on
   std::array<std::array<bool, kMostRanks>, kMostRanks> is_like_{};
   std::array<Rank, kMostRanks> ranks_;
   std::array<unsigned, kMostExperts> masks_{};
@@ -206,7 +180,7 @@ LayerFigures exact_figures(const PlannerCosts& costs, const LayerDemand& demand,
   shape.num_experts = static_cast<int>(demand.num_experts());
   shape.layer_is_moe = {true};
   const Placement placement(shape, static_cast<int>(costs.num_ranks()), {lists});
-  return layer_figures(placement, 0, demand.shares, demand.pairs, costs.num_tokens);
+  return layer_figures(placement, 0, demand.shares, costs.num_tokens, demand.pair_shares);
 }
 
 double exact_us(const PlannerCosts& costs, const LayerFigures& figures) {

@@ -125,17 +125,26 @@ PlannerCosts planner_costs(const PlanRequest& request) {
   return costs;
 }
 
-double LayerDemand::touched(double share, double num_tokens) {
-  return share < 1 ? -std::expm1(num_tokens * std::log1p(-share)) : 1;
+SlotFigures LayerDemand::figures(double load, double num_tokens) {
+  RankSums one;
+  one.add(load);
+  return {load, load < 1 ? -std::expm1(num_tokens * one.log_none) : 1, one.log_none};
 }
 
-double chance_of_any(double first, double second) {
-  if (first <= 0) return 0;
-  // n draws of chance q: n q = first, n (n - 1) q^2 = 2 second. n below 0 is the negative binomial.
-  const double q = first - 2 * second / first;
-  if (q >= 1) return std::min(1.0, first);
-  if (std::abs(q) < 1e-9 * first) return -std::expm1(-first);
-  return std::clamp(-std::expm1(first / q * std::log1p(-q)), 0.0, 1.0);
+void LayerDemand::finish(const PlannerCosts& costs) {
+  num_tokens = costs.num_tokens;
+  const size_t experts = num_experts();
+  alone.clear();
+  for (const double share : shares) alone.push_back(figures(share, num_tokens));
+  if (counts_pairs()) {
+    pair_table.assign(experts * experts, 0);
+    for (size_t b = 1; b < experts; ++b) {
+      for (size_t a = 0; a < b; ++a) {
+        pair_table[a * experts + b] = pair_table[b * experts + a] = pair_shares[pair_index(a, b)];
+      }
+    }
+  }
+  bound = layer_bound(costs, *this);
 }
 
 std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs, int num_slots,
@@ -161,9 +170,10 @@ std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs
   while (left > 0 && !by_load.empty()) {
     const auto [load, expert] = by_load.top();
     by_load.pop();
-    const double us =
-        fixed + touched * LayerDemand::touched(load, costs.num_tokens) + row * load;
-    if (enough_us > 0 && us <= enough_us) break;
+    if (enough_us > 0) {
+      const double each = demand.slot(expert, static_cast<size_t>(copies[expert])).touched;
+      if (fixed + touched * each + row * load <= enough_us) break;
+    }
     if (copies[expert] >= most || load <= 0) continue;
     ++copies[expert];
     --left;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "topology/layer_figures.h"
 #include "topology/planner.h"
 
 namespace colibri {
@@ -41,27 +42,41 @@ struct LayerBound {
   double expert_us = 0, out_us = 0, back_us = 0;
 };
 
-// One layer: how often experts are chosen, and how many slots each rank may have.
-struct LayerDemand {
-  std::vector<double> shares;         // [E], sum K
-  double top_k = 1;                   // K
-  const LayerLoads* pairs = nullptr;  // with counted pairs, or null
-  std::vector<int> room;              // [R] in the planner's order
-  int most_slots = 0;                 // of the layer
-  LayerBound bound;                   // layer_bound() of the rest
-  // Part by which a rank's share of the counted tokens strays by chance: finer balance is not told by
-  // them. 0: loads are not counted.
-  double noise = 0;
-
-  size_t num_experts() const { return shares.size(); }
-  // Chance that a slot that is picked with chance `share` gets one of T tokens at least.
-  static double touched(double share, double num_tokens);
+// What one slot of an expert adds to its rank.
+struct SlotFigures {
+  double load = 0;      // chance that a token picks it
+  double touched = 0;   // chance that at least one of T tokens does
+  double log_none = 0;  // log of the chance that a token does not
 };
 
-// Chance that at least one of a rank's slots is picked, `first` being how many are expected and
-// `second` how many pairs of them: of the binomial (or negative binomial) spread with these moments.
-// Exact for one slot, within 0.3 % for equal shares.
-double chance_of_any(double first, double second);
+// One layer: how often experts are chosen, and how many slots each rank may have.
+struct LayerDemand {
+  std::vector<double> shares;       // [E], sum K
+  double top_k = 1;                 // K
+  double num_tokens = 0;            // T
+  std::vector<double> pair_shares;  // [E (E - 1) / 2] as LayerLoads::pairs lie; empty: not counted
+  std::vector<double> pair_table;   // [E, E] of the same
+  std::vector<int> room;            // [R] in the planner's order
+  int most_slots = 0;               // of the layer
+  // Part by which a rank's share of the counted tokens strays by chance: finer balance is not told
+  // by them. 0: loads are not counted.
+  double noise = 0;
+  std::vector<SlotFigures> alone;  // [E] with one copy
+  LayerBound bound;
+
+  // Fills what follows from the rest: alone, pair_table, bound.
+  void finish(const PlannerCosts& costs);
+
+  size_t num_experts() const { return shares.size(); }
+  bool counts_pairs() const { return !pair_shares.empty(); }
+  RowRule row_rule() const { return RowRule(shares, static_cast<int>(top_k + 0.5)); }
+  // Of each of `copies` slots of an expert.
+  SlotFigures slot(size_t expert, size_t copies) const {
+    return copies == 1 ? alone[expert]
+                       : figures(shares[expert] / static_cast<double>(copies), num_tokens);
+  }
+  static SlotFigures figures(double load, double num_tokens);
+};
 
 // [E] copies: every further one goes to the expert with most tokens a copy. Up to num_slots, at most
 // `most_copies` each; stops early where every slot costs at most `enough_us` on a mean rank

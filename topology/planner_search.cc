@@ -271,8 +271,10 @@ class Packing {
     double usable = 0;
     for (const int room : demand.room) usable += room > 0 ? 1 : 0;
     const double load = demand.top_k / std::max(1.0, usable);
-    const double pairs = load * load * (demand.top_k - 1) / std::max(1.0, demand.top_k) / 2;
-    const double rows = chance_of_any(load, pairs) / load;
+    RankSums even;
+    even.add(load);
+    even.log_none = -load;  // of many small shares
+    const double rows = demand.row_rule().chance(even) / load;
     for (size_t rank = 0; rank < load_.size() && near_first_; ++rank) {
       for (size_t l = 0; l < costs.num_out; ++l) {
         price_[rank] += costs.out_us[rank * costs.num_out + l] * rows;
@@ -285,15 +287,16 @@ class Packing {
     }
   }
 
-  void put(size_t rank, double load, double touched) {
-    load_[rank] += load;
-    touched_[rank] += touched;
+  void put(size_t rank, const SlotFigures& slot) {
+    load_[rank] += slot.load;
+    touched_[rank] += slot.touched;
   }
   // Of all ranks' time, then of its own.
-  std::pair<double, double> cost(size_t rank, double load, double touched) const {
-    const double us = costs_.expert_us(rank, touched_[rank] + touched, load_[rank] + load);
+  std::pair<double, double> cost(size_t rank, const SlotFigures& slot) const {
+    const double us =
+        costs_.expert_us(rank, touched_[rank] + slot.touched, load_[rank] + slot.load);
     if (!near_first_) return {us, us};
-    return {std::max(demand_.bound.expert_us, us) + price_[rank] * load, us};
+    return {std::max(demand_.bound.expert_us, us) + price_[rank] * slot.load, us};
   }
 
  private:
@@ -324,15 +327,14 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   Packing packing(costs, demand, near_first);
   std::vector<uint8_t> is_on(num_experts * num_ranks, 0);
   std::vector<int> placed(num_experts, 0);
-  std::vector<double> load(num_experts), touched(num_experts);
+  std::vector<SlotFigures> slot(num_experts);
   for (size_t e = 0; e < num_experts; ++e) {
-    load[e] = demand.shares[e] / copies[e];
-    touched[e] = LayerDemand::touched(load[e], costs.num_tokens);
+    slot[e] = demand.slot(e, static_cast<size_t>(copies[e]));
   }
   const auto put = [&](size_t e, size_t rank) {
     is_on[e * num_ranks + rank] = 1;
     ++placed[e];
-    packing.put(rank, load[e], touched[e]);
+    packing.put(rank, slot[e]);
   };
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     for (const int32_t e : lists[rank]) put(static_cast<size_t>(e), rank);
@@ -343,7 +345,7 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   for (size_t e = 0; e < num_experts; ++e) {
     order.insert(order.end(), static_cast<size_t>(copies[e]) - 1, e);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return load[a] > load[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slot[a].load > slot[b].load; });
   // Further copies must leave room for the first of every expert.
   int room = std::accumulate(demand.room.begin(), demand.room.end(), 0);
   int firsts = 0;
@@ -356,7 +358,7 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
     for (size_t rank = 0; rank < num_ranks; ++rank) {
       if (is_on[e * num_ranks + rank] != 0) continue;
       if (static_cast<int>(lists[rank].size()) >= demand.room[rank]) continue;
-      const auto cost = packing.cost(rank, load[e], touched[e]);
+      const auto cost = packing.cost(rank, slot[e]);
       if (best != num_ranks && cost >= least) continue;
       best = rank;
       least = cost;
@@ -389,6 +391,7 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
   for (const auto& copies : counts) {
     for (const bool near_first : {false, true}) {
       if (near_first && !costs.has_links()) continue;
+      if (!near_first && costs.has_links() && &copies != &counts[0]) continue;
       PlannerState state(costs, demand);
       state.set(packed(costs, demand, copies, near_first, {}));
       const double chance = &copies == &counts[0] ? 0 : demand.noise;

@@ -7,6 +7,7 @@ namespace colibri {
 namespace {
 
 // Of what only breaks ties, as parts of the time.
+constexpr size_t kMostShifts = 10;
 constexpr double kCrossWeight = 1e-3, kSpreadWeight = 1e-4;
 
 void erase(std::vector<size_t>& list, size_t value) {
@@ -20,11 +21,8 @@ PlannerState::PlannerState(const PlannerCosts& costs, const LayerDemand& demand)
       demand_(demand),
       num_ranks_(costs.num_ranks()),
       num_experts_(demand.num_experts()),
-      uses_pairs_(demand.pairs != nullptr && costs.has_links()) {
-  double squares = 0;
-  for (const double p : demand.shares) squares += p * p;
-  const double k = demand.top_k;
-  if (k * k > squares) pair_factor_ = k * (k - 1) / (k * k - squares);
+      rule_(demand.row_rule()),
+      uses_pairs_(demand.counts_pairs() && costs.has_links()) {
   scale_us_ = std::max(1e-9, demand.bound.expert_us);
   out_.resize(costs.num_out);
   back_.resize(costs.num_back);
@@ -36,17 +34,28 @@ PlannerState::PlannerState(const PlannerCosts& costs, const LayerDemand& demand)
 void PlannerState::set(const RankLists& lists) {
   lists_.assign(num_ranks_, {});
   is_on_.assign(num_experts_ * num_ranks_, 0);
-  holders_.assign(num_experts_, {});
+  holders_.resize(num_experts_);
+  for (auto& holders : holders_) holders.clear();
   num_slots_ = 0;
-  load_.assign(num_experts_, 0);
-  touched_.assign(num_experts_, 0);
+  slot_.assign(num_experts_, {});
   with_.assign(uses_pairs_ ? num_experts_ * num_ranks_ : 0, 0);
-  for (auto* figures : {&rank_load_, &rank_touched_, &rank_squares_, &rank_together_, &time_,
-                        &rows_, &by_load_, &by_together_}) {
+  for (auto* figures : {&rank_load_, &rank_touched_, &rank_log_none_, &rank_squares_,
+                        &rank_together_, &time_, &rows_, &by_load_, &by_log_none_,
+                        &by_together_}) {
     figures->assign(num_ranks_, 0);
   }
+  std::vector<size_t> copies(num_experts_, 0);
+  for (const auto& list : lists) {
+    for (const int32_t expert : list) ++copies[static_cast<size_t>(expert)];
+  }
+  for (size_t e = 0; e < num_experts_; ++e) {
+    if (copies[e] > 0) slot_[e] = demand_.slot(e, copies[e]);
+  }
   for (size_t rank = 0; rank < lists.size(); ++rank) {
-    for (const int32_t expert : lists[rank]) put(static_cast<size_t>(expert), rank);
+    for (const int32_t e : lists[rank]) {
+      const auto expert = static_cast<size_t>(e);
+      place(expert, rank, 1 / static_cast<double>(copies[expert]));
+    }
   }
   for (size_t rank = 0; rank < num_ranks_; ++rank) count_rank(rank);
   sum_up();
@@ -85,64 +94,64 @@ void PlannerState::drop_copy(size_t expert, size_t rank) {
   sum_up();
 }
 
-double PlannerState::pair_chance(size_t a, size_t b) const {
-  if (!uses_pairs_) return pair_factor_ * demand_.shares[a] * demand_.shares[b];
-  return demand_.pairs->pairs[pair_index(a, b)] / demand_.pairs->num_tokens;
-}
-
-// Expected pairs of `expert` with the other slots of a rank, a token in which it is chosen.
+// Counted pairs of `expert` with the other slots of a rank, a token.
 double PlannerState::with(size_t expert, size_t rank) const {
-  if (uses_pairs_) return with_[expert * num_ranks_ + rank];
-  const double own = is_on(expert, rank) ? load_[expert] : 0;
-  return pair_factor_ * demand_.shares[expert] * (rank_load_[rank] - own);
+  return uses_pairs_ ? with_[rank * num_experts_ + expert] : 0;
 }
 
 // A slot of `expert` on the rank counts `part` more among the pairs of all others with it.
 void PlannerState::share_with(size_t expert, size_t rank, double part) {
   if (!uses_pairs_) return;
-  for (size_t other = 0; other < num_experts_; ++other) {
-    if (other == expert) continue;
-    with_[other * num_ranks_ + rank] += part * pair_chance(expert, other);
-  }
+  const double* pairs = &demand_.pair_table[expert * num_experts_];
+  double* with = &with_[rank * num_experts_];
+  for (size_t other = 0; other < num_experts_; ++other) with[other] += part * pairs[other];
+}
+
+// `sign` times what a slot adds to its rank.
+void PlannerState::weigh(const SlotFigures& slot, size_t rank, double sign) {
+  rank_load_[rank] += sign * slot.load;
+  rank_touched_[rank] += sign * slot.touched;
+  rank_log_none_[rank] += sign * slot.log_none;
+  rank_squares_[rank] += sign * slot.load * slot.load;
 }
 
 // The slots of an expert share its tokens anew.
 void PlannerState::set_copies(size_t expert, size_t copies) {
-  const double before = load_[expert], touched_before = touched_[expert];
-  const double part_before = before > 0 ? before / demand_.shares[expert] : 0;
+  const SlotFigures before = slot_[expert];
+  const auto held = static_cast<double>(holders_[expert].size());
+  slot_[expert] = copies > 0 ? demand_.slot(expert, copies) : SlotFigures{};
+  // What every holder's slot counted before, and what it counts now.
   const double part = copies > 0 ? 1 / static_cast<double>(copies) : 0;
-  load_[expert] = demand_.shares[expert] * part;
-  touched_[expert] = LayerDemand::touched(load_[expert], costs_.num_tokens);
+  const double part_before = held > 0 ? 1 / (copies > holders_[expert].size() ? held : held + 1) : 0;
   for (const size_t rank : holders_[expert]) {
-    rank_load_[rank] += load_[expert] - before;
-    rank_touched_[rank] += touched_[expert] - touched_before;
-    rank_squares_[rank] += load_[expert] * load_[expert] - before * before;
-    if (uses_pairs_) rank_together_[rank] += (part - part_before) * with(expert, rank);
+    weigh(before, rank, -1);
+    weigh(slot_[expert], rank, 1);
+    rank_together_[rank] += (part - part_before) * with(expert, rank);
     share_with(expert, rank, part - part_before);
   }
 }
 
-void PlannerState::put(size_t expert, size_t rank) {
-  set_copies(expert, holders_[expert].size() + 1);
-  lists_[rank].push_back(static_cast<int32_t>(expert));
-  const double part = 1 / static_cast<double>(holders_[expert].size() + 1);
-  if (uses_pairs_) rank_together_[rank] += part * with(expert, rank);
+void PlannerState::place(size_t expert, size_t rank, double part) {
+  rank_together_[rank] += part * with(expert, rank);
   share_with(expert, rank, part);
+  lists_[rank].push_back(static_cast<int32_t>(expert));
   holders_[expert].push_back(rank);
   is_on_[expert * num_ranks_ + rank] = 1;
   ++num_slots_;
-  rank_load_[rank] += load_[expert];
-  rank_touched_[rank] += touched_[expert];
-  rank_squares_[rank] += load_[expert] * load_[expert];
+  weigh(slot_[expert], rank, 1);
+}
+
+void PlannerState::put(size_t expert, size_t rank) {
+  const size_t copies = holders_[expert].size() + 1;
+  set_copies(expert, copies);
+  place(expert, rank, 1 / static_cast<double>(copies));
 }
 
 void PlannerState::take(size_t expert, size_t rank) {
   const double part = 1 / static_cast<double>(holders_[expert].size());
-  if (uses_pairs_) rank_together_[rank] -= part * with(expert, rank);
+  rank_together_[rank] -= part * with(expert, rank);
   share_with(expert, rank, -part);
-  rank_load_[rank] -= load_[expert];
-  rank_touched_[rank] -= touched_[expert];
-  rank_squares_[rank] -= load_[expert] * load_[expert];
+  weigh(slot_[expert], rank, -1);
   erase(holders_[expert], rank);
   auto& list = lists_[rank];
   list.erase(std::find(list.begin(), list.end(), static_cast<int32_t>(expert)));
@@ -151,22 +160,34 @@ void PlannerState::take(size_t expert, size_t rank) {
   set_copies(expert, holders_[expert].size());
 }
 
+// That a token goes to the rank, were it to hold so much more.
+double PlannerState::chance(size_t rank, const RankShift& shift) const {
+  RankSums sums;
+  sums.share = std::max(0.0, rank_load_[rank] + shift.load);
+  sums.log_none = std::min(0.0, rank_log_none_[rank] + shift.log_none);
+  if (uses_pairs_) {
+    const double squares = sums.share * sums.share - rank_squares_[rank];
+    sums.pairs = std::max(0.0, rank_together_[rank] + shift.together);
+    sums.pairs_by_chance = std::max(0.0, squares / 2 * (demand_.top_k - 1) / demand_.top_k);
+  }
+  return rule_.chance(sums);
+}
+
 void PlannerState::count_rank(size_t rank) {
   if (lists_[rank].empty()) {
-    rank_load_[rank] = rank_touched_[rank] = rank_squares_[rank] = rank_together_[rank] = 0;
+    for (auto* figures : {&rank_load_, &rank_touched_, &rank_log_none_, &rank_squares_,
+                          &rank_together_}) {
+      (*figures)[rank] = 0;
+    }
   }
-  const double load = std::max(0.0, rank_load_[rank]);
-  time_[rank] = lists_[rank].empty() ? 0 : costs_.expert_us(rank, rank_touched_[rank], load);
+  time_[rank] =
+      lists_[rank].empty() ? 0 : costs_.expert_us(rank, rank_touched_[rank], rank_load_[rank]);
   if (!costs_.has_links()) return;
-  if (!uses_pairs_) {
-    rank_together_[rank] =
-        std::max(0.0, pair_factor_ * (load * load - rank_squares_[rank]) / 2);
-  }
-  const double together = std::max(0.0, rank_together_[rank]);
-  rows_[rank] = chance_of_any(load, together);
-  const double step = 1e-3 * std::max(load, 1e-3);
-  by_load_[rank] = (chance_of_any(load + step, together) - rows_[rank]) / step;
-  by_together_[rank] = (chance_of_any(load, together + step) - rows_[rank]) / step;
+  rows_[rank] = chance(rank, {});
+  const double step = 1e-3 * std::max(rank_load_[rank], 1e-3);
+  by_load_[rank] = (chance(rank, {.load = step}) - rows_[rank]) / step;
+  by_log_none_[rank] = (chance(rank, {.log_none = -step}) - rows_[rank]) / -step;
+  if (uses_pairs_) by_together_[rank] = (chance(rank, {.together = step}) - rows_[rank]) / step;
 }
 
 void PlannerState::sum_up() {
@@ -217,11 +238,12 @@ double PlannerState::summed(double slowest, double squares, double cross) const 
 
 // The busiest links of both directions after `shifts`.
 double PlannerState::links_us(std::span<const RankShift> shifts, double& cross) const {
-  std::array<double, 8> rows, results;
+  std::array<double, kMostShifts> rows, results;
   const size_t count = std::min(shifts.size(), rows.size());
   for (size_t i = 0; i < count; ++i) {
     const RankShift& shift = shifts[i];
     rows[i] = costs_.num_tokens * (by_load_[shift.rank] * shift.load +
+                                   by_log_none_[shift.rank] * shift.log_none +
                                    by_together_[shift.rank] * shift.together);
     results[i] = costs_.adds_results ? rows[i] : costs_.num_tokens * shift.load;
     cross += costs_.cross_row_us[shift.rank] * rows[i] +
@@ -264,42 +286,48 @@ double PlannerState::tried(std::span<const RankShift> shifts) const {
 
 double PlannerState::tried_move(size_t expert, size_t from, size_t to) const {
   const double copies = static_cast<double>(holders_[expert].size());
-  const double load = load_[expert], touched = touched_[expert];
-  const RankShift shifts[] = {{from, -load, -touched, -with(expert, from) / copies},
-                              {to, load, touched, with(expert, to) / copies}};
+  const SlotFigures& slot = slot_[expert];
+  const RankShift shifts[] = {
+      {from, -slot.load, -slot.touched, -slot.log_none, -with(expert, from) / copies},
+      {to, slot.load, slot.touched, slot.log_none, with(expert, to) / copies}};
   return tried(shifts);
 }
 
 double PlannerState::tried_swap(size_t a, size_t x, size_t b, size_t y) const {
-  const double load = load_[b] - load_[a], touched = touched_[b] - touched_[a];
-  const double of_a = 1 / static_cast<double>(holders_[a].size());
-  const double of_b = 1 / static_cast<double>(holders_[b].size());
+  const SlotFigures &of_a = slot_[a], &of_b = slot_[b];
+  const double load = of_b.load - of_a.load, touched = of_b.touched - of_a.touched;
+  const double log_none = of_b.log_none - of_a.log_none;
   double at_x = 0, at_y = 0;
-  if (costs_.has_links()) {
-    const double both = of_a * of_b * pair_chance(a, b);  // not met on either rank
-    at_x = with(b, x) * of_b - both - with(a, x) * of_a;
-    at_y = with(a, y) * of_a - both - with(b, y) * of_b;
+  if (uses_pairs_) {
+    const double part_a = 1 / static_cast<double>(holders_[a].size());
+    const double part_b = 1 / static_cast<double>(holders_[b].size());
+    // Not met on either rank.
+    const double both = part_a * part_b * demand_.pair_table[a * num_experts_ + b];
+    at_x = with(b, x) * part_b - both - with(a, x) * part_a;
+    at_y = with(a, y) * part_a - both - with(b, y) * part_b;
   }
-  const RankShift shifts[] = {{x, load, touched, at_x}, {y, -load, -touched, at_y}};
+  const RankShift shifts[] = {{x, load, touched, log_none, at_x},
+                              {y, -load, -touched, -log_none, at_y}};
   return tried(shifts);
 }
 
 double PlannerState::tried_copy(size_t expert, size_t rank, bool comes) const {
-  constexpr size_t kMostShifts = 8;
   std::array<RankShift, kMostShifts> shifts;
   const size_t now = holders_[expert].size(), next = comes ? now + 1 : now - 1;
   if (now + 1 > kMostShifts || next == 0) return objective_ * 2;  // not tried
   const double part = 1 / static_cast<double>(now), then = 1 / static_cast<double>(next);
-  const double load = demand_.shares[expert] * then;
-  const double touched = LayerDemand::touched(load, costs_.num_tokens);
+  const SlotFigures &before = slot_[expert], after = demand_.slot(expert, next);
   size_t count = 0;
   for (const size_t holder : holders_[expert]) {
-    const bool leaves = !comes && holder == rank;
-    shifts[count++] = {holder, (leaves ? 0 : load) - load_[expert],
-                       (leaves ? 0 : touched) - touched_[expert],
-                       ((leaves ? 0 : then) - part) * with(expert, holder)};
+    const double stays = !comes && holder == rank ? 0 : 1;
+    shifts[count++] = {holder, stays * after.load - before.load,
+                       stays * after.touched - before.touched,
+                       stays * after.log_none - before.log_none,
+                       (stays * then - part) * with(expert, holder)};
   }
-  if (comes) shifts[count++] = {rank, load, touched, then * with(expert, rank)};
+  if (comes) {
+    shifts[count++] = {rank, after.load, after.touched, after.log_none, then * with(expert, rank)};
+  }
   return tried({shifts.data(), count});
 }
 

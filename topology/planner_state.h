@@ -15,7 +15,8 @@ struct RankShift {
   size_t rank = 0;
   double load = 0;      // expected slots that a token picks
   double touched = 0;   // expected slots with at least one token
-  double together = 0;  // expected pairs of slots of which a token picks both
+  double log_none = 0;  // log of the chance that independent choices pick none
+  double together = 0;  // counted chance of pairs of slots of which a token picks both
 };
 
 class PlannerState {
@@ -38,7 +39,7 @@ class PlannerState {
   int room_left(size_t rank) const {
     return demand_.room[rank] - static_cast<int>(lists_[rank].size());
   }
-  double slot_load(size_t expert) const { return load_[expert]; }
+  double slot_load(size_t expert) const { return slot_[expert].load; }
   double expert_us(size_t rank) const { return time_[rank]; }
   const std::vector<size_t>& slowest_first() const { return order_; }
   // What search makes small: time, and far behind it bytes between sockets and nodes and the spread
@@ -55,12 +56,14 @@ class PlannerState {
   double tried_copy(size_t expert, size_t rank, bool comes) const;
 
  private:
-  double pair_chance(size_t a, size_t b) const;
   double with(size_t expert, size_t rank) const;
   void set_copies(size_t expert, size_t copies);
   void share_with(size_t expert, size_t rank, double part);
+  void weigh(const SlotFigures& slot, size_t rank, double sign);
+  void place(size_t expert, size_t rank, double part);
   void put(size_t expert, size_t rank);
   void take(size_t expert, size_t rank);
+  double chance(size_t rank, const RankShift& shift) const;
   void count_rank(size_t rank);
   void sum_up();
   double summed(double slowest, double squares, double cross) const;
@@ -70,16 +73,18 @@ class PlannerState {
   const LayerDemand& demand_;
   size_t num_ranks_, num_experts_;
   double scale_us_ = 1;       // of a rank's time: weighs what only breaks ties
-  double pair_factor_ = 0;    // pair chance by p_a p_b where pairs are not counted
+  RowRule rule_;
   bool uses_pairs_ = false;   // counted ones
   RankLists lists_;
   std::vector<uint8_t> is_on_;                 // [E, R]
   std::vector<std::vector<size_t>> holders_;   // [E]
   int num_slots_ = 0;
-  std::vector<double> load_, touched_;         // [E] of one slot
-  std::vector<double> with_;                   // [E, R] pairs of an expert with slots of the rank
-  std::vector<double> rank_load_, rank_touched_, rank_squares_, rank_together_;  // [R]
-  std::vector<double> time_, rows_, by_load_, by_together_;  // [R] rows a token, and their slopes
+  std::vector<SlotFigures> slot_;              // [E] of each copy as they are now
+  std::vector<double> with_;                   // [R, E] pairs of an expert with slots of the rank
+  std::vector<double> rank_load_, rank_touched_, rank_log_none_, rank_squares_;  // [R]
+  std::vector<double> rank_together_;
+  std::vector<double> time_, rows_;  // [R] rows a token
+  std::vector<double> by_load_, by_log_none_, by_together_;  // [R] slopes of rows_
   std::vector<double> out_, back_;             // [links]
   std::vector<size_t> order_;
   double squares_ = 0, cross_ = 0, objective_ = 0;
