@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "base/error.h"
 #include "topology/layer_figures.h"
@@ -84,10 +83,10 @@ int64_t slots_that_survive(const PlanRequest& request) {
   }
   const int64_t room = total_room(request) - most, need = need_slots(request.shape);
   if (room < need) {
-    fail(ErrorKind::kEnvironment, "--survive 1: without rank ", rank_of_most,
-         " the others hold ", room, " experts (all layers) of ", request.shape.expert_bytes,
-         " bytes, the model has ", need, ": ", (need - room) * request.shape.expert_bytes,
-         " bytes are missing, which is ", need - room, " experts more on other ranks");
+    fail(ErrorKind::kEnvironment, "--survive 1: without rank ", rank_of_most, " the others hold ",
+         room, " experts (all layers) of ", request.shape.expert_bytes, " bytes, the model has ",
+         need, ": ", (need - room) * request.shape.expert_bytes, " bytes are missing, which is ",
+         need - room, " experts more on other ranks");
   }
   return room;
 }
@@ -97,11 +96,17 @@ class Planning {
  public:
   explicit Planning(const PlanRequest& request)
       : request_(request), costs_(planner_costs(request)) {
-    const int num_ranks = static_cast<int>(costs_.num_ranks());
-    rooms_ = layer_rooms(request.shape, num_ranks, request.capacity_slots);
+    // In the planner's order of ranks, so that names make no difference.
+    std::vector<int64_t> capacity;
+    for (const int rank : costs_.rank_at) {
+      if (request.capacity_slots.empty()) break;
+      capacity.push_back(request.capacity_slots[static_cast<size_t>(rank)]);
+    }
+    rooms_ = layer_rooms(request.shape, static_cast<int>(costs_.num_ranks()), capacity);
     for (int layer = 0; layer < request.shape.num_layers; ++layer) {
       if (request.shape.layer_is_moe[static_cast<size_t>(layer)]) layers_.push_back(layer);
     }
+    if (request.previous != nullptr && !capacity.empty()) make_room_for_previous(capacity);
     const auto num_layers = static_cast<int64_t>(layers_.size());
     if (request.survives_one && !request.capacity_slots.empty() && num_layers > 0) {
       most_slots_ = slots_that_survive(request) / num_layers;
@@ -122,21 +127,46 @@ class Planning {
   }
 
  private:
+  // A rank whose memory holds its slots of `previous` keeps them, in whichever layers they are.
+  void make_room_for_previous(const std::vector<int64_t>& capacity) {
+    for (size_t rank = 0; rank < capacity.size(); ++rank) {
+      std::vector<int> held;
+      bool is_within = true;
+      for (size_t i = 0; i < layers_.size(); ++i) {
+        held.push_back(static_cast<int>(
+            request_.previous->experts_of(layers_[i], costs_.rank_at[rank]).size()));
+        is_within = is_within && held[i] <= rooms_[i][rank];
+      }
+      const int64_t left = capacity[rank] - std::accumulate(held.begin(), held.end(), int64_t{0});
+      if (is_within || left < 0) continue;
+      const auto num_layers = static_cast<int64_t>(layers_.size());
+      for (size_t i = 0; i < layers_.size(); ++i) {
+        const int64_t more = left / num_layers + (static_cast<int64_t>(i) < left % num_layers);
+        rooms_[i][rank] =
+            static_cast<int>(std::min<int64_t>(request_.shape.num_experts, held[i] + more));
+      }
+    }
+  }
+
   LayerDemand demand(size_t i) const {
     LayerDemand demand;
     demand.shares = expert_shares(request_.loads, request_.shape, layers_[i]);
     demand.top_k = std::accumulate(demand.shares.begin(), demand.shares.end(), 0.0);
     demand.pair_shares = pair_shares(request_.loads, layers_[i]);
-    std::vector<int> room = rooms_[i];
-    const int others = std::accumulate(room.begin() + 1, room.end(), 0);
+    std::vector<int>& room = demand.room = rooms_[i];
+    int64_t all = std::accumulate(room.begin(), room.end(), int64_t{0});
     if (request_.coordinator_slots >= 0 && room.size() > 1) {
-      const int rest = std::max(0, request_.shape.num_experts - others);
-      room[0] = std::min(room[0], std::max(request_.coordinator_slots, rest));
+      const auto rank0 = std::find(costs_.rank_at.begin(), costs_.rank_at.end(), 0);
+      int& of_rank0 = room[static_cast<size_t>(rank0 - costs_.rank_at.begin())];
+      const auto rest =
+          static_cast<int>(std::max<int64_t>(0, request_.shape.num_experts - (all - of_rank0)));
+      const int most = std::min(of_rank0, std::max(request_.coordinator_slots, rest));
+      all -= of_rank0 - most;
+      of_rank0 = most;
     }
-    for (const int rank : costs_.rank_at) demand.room.push_back(room[static_cast<size_t>(rank)]);
-    const int64_t all = std::accumulate(demand.room.begin(), demand.room.end(), int64_t{0});
     demand.most_slots = static_cast<int>(std::min(all, most_slots_));
-    const auto usable = std::count_if(room.begin(), room.end(), [](int slots) { return slots > 0; });
+    const auto usable =
+        std::count_if(room.begin(), room.end(), [](int slots) { return slots > 0; });
     const double tokens = counted_tokens(layers_[i]) * demand.top_k / static_cast<double>(usable);
     if (tokens > 0) demand.noise = std::min(kMostNoise, 1 / std::sqrt(tokens));
     demand.finish(costs_);
@@ -194,12 +224,15 @@ class Planning {
   Replanned replanned(size_t i, const RankLists& best, int64_t most_moves) const;
   Plan result(const std::vector<RankLists>& planned) const;
   Placement placement_of(const std::vector<RankLists>& planned) const;
-  std::optional<Placement> contiguous() const;
+  Placement contiguous() const;
+  bool fits(size_t i, const RankLists& lists) const;
+  Placement better_of(const std::vector<RankLists>& planned, const Placement& start,
+                      double start_us) const;
 
   const PlanRequest& request_;
   PlannerCosts costs_;
   std::vector<int> layers_;
-  std::vector<std::vector<int>> rooms_;  // [layers][R] in the request's order
+  std::vector<std::vector<int>> rooms_;  // [layers][R]
   int64_t most_slots_ = INT32_MAX;       // of a layer
   std::vector<LayerDemand> demands_;
   std::vector<bool> is_best_;  // that nothing is better is known
@@ -231,12 +264,17 @@ RankLists Planning::kept(size_t i, const RankLists& home) const {
       }
     }
   }
+  // In the order of the slots as they are, which then keep their numbers.
+  for (size_t rank = 0; rank < home.size(); ++rank) {
+    std::erase_if(lists[rank] = home[rank], [&, held = lists[rank]](int32_t expert) {
+      return std::find(held.begin(), held.end(), expert) == held.end();
+    });
+  }
   for (int& of_expert : copies) of_expert = std::max(of_expert, 1);
   return packed(costs_, demand, copies, true, lists);
 }
 
-Planning::Replanned Planning::replanned(size_t i, const RankLists& best,
-                                        int64_t most_moves) const {
+Planning::Replanned Planning::replanned(size_t i, const RankLists& best, int64_t most_moves) const {
   const RankLists home = lists_of(*request_.previous, i);
   const RankLists begun = kept(i, home);
   const int64_t forced = moves_from(home, begun);
@@ -312,7 +350,7 @@ Placement Planning::placement_of(const std::vector<RankLists>& planned) const {
   return Placement(request_.shape, static_cast<int>(costs_.num_ranks()), lists);
 }
 
-std::optional<Placement> Planning::contiguous() const {
+Placement Planning::contiguous() const {
   PlacementOptions options{.num_ranks = static_cast<int>(costs_.num_ranks()),
                            .coordinator_experts = std::max(0, request_.coordinator_slots),
                            .capacity_slots = request_.capacity_slots};
@@ -320,23 +358,46 @@ std::optional<Placement> Planning::contiguous() const {
   return contiguous_placement(request_.shape, options);
 }
 
-Plan Planning::result(const std::vector<RankLists>& planned) const {
+bool Planning::fits(size_t i, const RankLists& lists) const {
+  int64_t slots = 0;
+  for (size_t rank = 0; rank < lists.size(); ++rank) {
+    slots += static_cast<int64_t>(lists[rank].size());
+    if (static_cast<int>(lists[rank].size()) > demands_[i].room[rank]) return false;
+  }
+  return slots <= demands_[i].most_slots;
+}
+
+// `planned`, but parts of `start` where they take less.
+Placement Planning::better_of(const std::vector<RankLists>& planned, const Placement& start,
+                              double start_us) const {
   std::vector<RankLists> chosen = planned;
-  const Placement start = request_.previous != nullptr ? *request_.previous : *contiguous();
-  double start_us = 0;
+  double chosen_us = 0;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const RankLists lists = lists_of(start, i);
-    start_us += planned_layer_time(request_, start, layers_[i]).total_us();
-    if (request_.previous != nullptr) continue;
-    if (us(i, lists) < us(i, chosen[i]) * (1 - 1e-12)) chosen[i] = lists;
+    double best_us = us(i, chosen[i]);
+    if (const double us_there = us(i, lists); fits(i, lists) && us_there < best_us * (1 - 1e-12)) {
+      chosen[i] = lists;
+      best_us = us_there;
+    }
+    chosen_us += best_us + request_.terms.exchange_us;
   }
-  Plan plan{placement_of(chosen), {}};
+  // Its remainders of memory may lie in other layers than the plan's.
+  return start_us < chosen_us * (1 - 1e-12) ? start : placement_of(chosen);
+}
+
+Plan Planning::result(const std::vector<RankLists>& planned) const {
+  const Placement start = request_.previous != nullptr ? *request_.previous : contiguous();
+  double start_us = 0;
+  for (const int layer : layers_) {
+    start_us += planned_layer_time(request_, start, layer).total_us();
+  }
+  const bool compares = request_.previous == nullptr && request_.link_weight == 1;
+  Plan plan{compares ? better_of(planned, start, start_us) : placement_of(planned), {}};
   plan.start_us = start_us;
   for (size_t i = 0; i < layers_.size(); ++i) {
     PlannedLayer layer{layers_[i], planned_layer_time(request_, plan.placement, layers_[i]), 0};
     const LayerBound& bound = demands_[i].bound;
-    layer.bound_us =
-        bound.expert_us + bound.out_us + bound.back_us + request_.terms.exchange_us;
+    layer.bound_us = bound.expert_us + bound.out_us + bound.back_us + request_.terms.exchange_us;
     if (is_best_[i] && request_.link_weight == 1) layer.bound_us = layer.time.total_us();
     plan.predicted_us += layer.time.total_us();
     plan.bound_us += layer.bound_us;
@@ -363,9 +424,8 @@ Plan plan_placement(const PlanRequest& request) {
 
 LayerTime planned_layer_time(const PlanRequest& request, const Placement& placement, int layer) {
   const std::vector<double> shares = expert_shares(request.loads, request.shape, layer);
-  return layer_time(request.terms,
-                    layer_figures(placement, layer, shares, request.terms.num_tokens,
-                                  pair_shares(request.loads, layer)));
+  return layer_time(request.terms, layer_figures(placement, layer, shares, request.terms.num_tokens,
+                                                 pair_shares(request.loads, layer)));
 }
 
 double balancedness(const LayerFigures& figures, int num_holders) {

@@ -23,9 +23,8 @@ class Exhaustion {
         effort_(effort) {
     order_.resize(num_experts_);
     std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      return demand.shares[a] > demand.shares[b];
-    });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return demand.shares[a] > demand.shares[b]; });
     for (size_t r = 1; r < num_ranks_; ++r) {
       for (size_t q = 0; q < r; ++q) is_like_[r][q] = are_alike(r, q);
     }
@@ -186,8 +185,8 @@ LayerFigures exact_figures(const PlannerCosts& costs, const LayerDemand& demand,
 double exact_us(const PlannerCosts& costs, const LayerFigures& figures) {
   double slowest = 0, out = 0, back = 0;
   for (size_t r = 0; r < costs.num_ranks(); ++r) {
-    slowest = std::max(slowest, costs.expert_us(r, figures.touched[r],
-                                                figures.pairs[r] / costs.num_tokens));
+    slowest = std::max(slowest,
+                       costs.expert_us(r, figures.touched[r], figures.pairs[r] / costs.num_tokens));
   }
   const auto& results = costs.adds_results ? figures.rows : figures.pairs;
   for (size_t l = 0; l < costs.num_out; ++l) {

@@ -77,9 +77,8 @@ Rows undominated(const Rows& links) {
 }
 
 // [R, links], ranks in the planner's order.
-std::vector<double> by_rank(const std::vector<LinkTerm>& links,
-                            std::vector<double> LinkTerm::*us, const std::vector<int>& rank_at,
-                            size_t& count) {
+std::vector<double> by_rank(const std::vector<LinkTerm>& links, std::vector<double> LinkTerm::*us,
+                            const std::vector<int>& rank_at, size_t& count) {
   Rows rows;
   for (const LinkTerm& link : links) {
     std::vector<double> row;

@@ -78,8 +78,8 @@ struct LayerDemand {
   static SlotFigures figures(double load, double num_tokens);
 };
 
-// [E] copies: every further one goes to the expert with most tokens a copy. Up to num_slots, at most
-// `most_copies` each; stops early where every slot costs at most `enough_us` on a mean rank
+// [E] copies: every further one goes to the expert with most tokens a copy. Up to num_slots, at
+// most `most_copies` each; stops early where every slot costs at most `enough_us` on a mean rank
 // (0: never).
 std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs, int num_slots,
                             double enough_us);

@@ -262,48 +262,63 @@ class Packing {
  public:
   Packing(const PlannerCosts& costs, const LayerDemand& demand, bool near_first)
       : costs_(costs),
-        demand_(demand),
         near_first_(near_first && costs.has_links()),
-        load_(costs.num_ranks()),
-        touched_(costs.num_ranks()),
+        floor_us_(near_first_ ? demand.bound.expert_us : 0),
+        us_(costs.fixed_us),
+        room_(demand.room),
         price_(costs.num_ranks()) {
     // Rows a slot that is picked, as on ranks of equal load.
     double usable = 0;
     for (const int room : demand.room) usable += room > 0 ? 1 : 0;
-    const double load = demand.top_k / std::max(1.0, usable);
     RankSums even;
-    even.add(load);
-    even.log_none = -load;  // of many small shares
-    const double rows = demand.row_rule().chance(even) / load;
-    for (size_t rank = 0; rank < load_.size() && near_first_; ++rank) {
+    even.share = demand.top_k / std::max(1.0, usable);
+    even.log_none = -even.share;  // of many small shares
+    const double rows = demand.row_rule().chance(even) / std::max(1e-12, even.share);
+    for (size_t rank = 0; rank < us_.size() && near_first_; ++rank) {
       for (size_t l = 0; l < costs.num_out; ++l) {
         price_[rank] += costs.out_us[rank * costs.num_out + l] * rows;
       }
       for (size_t l = 0; l < costs.num_back; ++l) {
-        price_[rank] +=
-            costs.back_us[rank * costs.num_back + l] * (costs.adds_results ? rows : 1);
+        price_[rank] += costs.back_us[rank * costs.num_back + l] * (costs.adds_results ? rows : 1);
       }
       price_[rank] *= costs.num_tokens * costs.link_weight;
     }
   }
 
   void put(size_t rank, const SlotFigures& slot) {
-    load_[rank] += slot.load;
-    touched_[rank] += slot.touched;
+    us_[rank] += own_us(rank, slot);
+    --room_[rank];
   }
-  // Of all ranks' time, then of its own.
-  std::pair<double, double> cost(size_t rank, const SlotFigures& slot) const {
-    const double us =
-        costs_.expert_us(rank, touched_[rank] + slot.touched, load_[rank] + slot.load);
-    if (!near_first_) return {us, us};
-    return {std::max(demand_.bound.expert_us, us) + price_[rank] * slot.load, us};
+
+  // The rank, of those that have room and not `is_on`, with least cost of all ranks' time, then of
+  // its own; as many as there are ranks when there is none.
+  size_t cheapest(const SlotFigures& slot, const uint8_t* is_on) const {
+    size_t best = us_.size();
+    double least = 0, least_own = 0;
+    for (size_t rank = 0; rank < us_.size(); ++rank) {
+      if (room_[rank] <= 0 || is_on[rank] != 0) continue;
+      const double own = us_[rank] + own_us(rank, slot);
+      const double all = std::max(floor_us_, own) + price_[rank] * slot.load;
+      if (best != us_.size() && (all > least || (all == least && own >= least_own))) continue;
+      best = rank;
+      least = all;
+      least_own = own;
+    }
+    return best;
   }
 
  private:
+  double own_us(size_t rank, const SlotFigures& slot) const {
+    return costs_.touched_us[rank] * slot.touched +
+           costs_.row_us[rank] * costs_.num_tokens * slot.load;
+  }
+
   const PlannerCosts& costs_;
-  const LayerDemand& demand_;
   bool near_first_;
-  std::vector<double> load_, touched_, price_;
+  double floor_us_;
+  std::vector<double> us_;
+  std::vector<int> room_;
+  std::vector<double> price_;
 };
 
 }  // namespace
@@ -345,7 +360,8 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   for (size_t e = 0; e < num_experts; ++e) {
     order.insert(order.end(), static_cast<size_t>(copies[e]) - 1, e);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slot[a].load > slot[b].load; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return slot[a].load > slot[b].load; });
   // Further copies must leave room for the first of every expert.
   int room = std::accumulate(demand.room.begin(), demand.room.end(), 0);
   int firsts = 0;
@@ -353,16 +369,7 @@ RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
   for (size_t e = 0; e < num_experts; ++e) firsts += placed[e] == 0 ? 1 : 0;
   for (const size_t e : order) {
     if (placed[e] >= copies[e] || (placed[e] > 0 && room <= firsts)) continue;
-    size_t best = num_ranks;
-    std::pair<double, double> least;
-    for (size_t rank = 0; rank < num_ranks; ++rank) {
-      if (is_on[e * num_ranks + rank] != 0) continue;
-      if (static_cast<int>(lists[rank].size()) >= demand.room[rank]) continue;
-      const auto cost = packing.cost(rank, slot[e]);
-      if (best != num_ranks && cost >= least) continue;
-      best = rank;
-      least = cost;
-    }
+    const size_t best = packing.cheapest(slot[e], &is_on[e * num_ranks]);
     if (best == num_ranks) continue;
     if (placed[e] == 0) --firsts;
     --room;
@@ -383,7 +390,8 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
       copies_for(demand, costs, most, std::max(1e-12, demand.bound.expert_us));
   const int num_needed = std::accumulate(needed.begin(), needed.end(), 0);
   const int some = std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
-  // As many copies as there is room for tell their loads surest: fewer must be better than by chance.
+  // As many copies as there is room for tell their loads surest: fewer must be better than by
+  // chance.
   std::vector<std::vector<int>> counts = {copies_for(demand, costs, some, 0)};
   if (some > num_needed) counts.push_back(needed);
   PlannerState best(costs, demand);

@@ -40,8 +40,7 @@ void PlannerState::set(const RankLists& lists) {
   slot_.assign(num_experts_, {});
   with_.assign(uses_pairs_ ? num_experts_ * num_ranks_ : 0, 0);
   for (auto* figures : {&rank_load_, &rank_touched_, &rank_log_none_, &rank_squares_,
-                        &rank_together_, &time_, &rows_, &by_load_, &by_log_none_,
-                        &by_together_}) {
+                        &rank_together_, &time_, &rows_, &by_load_, &by_log_none_, &by_together_}) {
     figures->assign(num_ranks_, 0);
   }
   std::vector<size_t> copies(num_experts_, 0);
@@ -122,7 +121,8 @@ void PlannerState::set_copies(size_t expert, size_t copies) {
   slot_[expert] = copies > 0 ? demand_.slot(expert, copies) : SlotFigures{};
   // What every holder's slot counted before, and what it counts now.
   const double part = copies > 0 ? 1 / static_cast<double>(copies) : 0;
-  const double part_before = held > 0 ? 1 / (copies > holders_[expert].size() ? held : held + 1) : 0;
+  const double part_before =
+      held > 0 ? 1 / (copies > holders_[expert].size() ? held : held + 1) : 0;
   for (const size_t rank : holders_[expert]) {
     weigh(before, rank, -1);
     weigh(slot_[expert], rank, 1);
@@ -175,8 +175,8 @@ double PlannerState::chance(size_t rank, const RankShift& shift) const {
 
 void PlannerState::count_rank(size_t rank) {
   if (lists_[rank].empty()) {
-    for (auto* figures : {&rank_load_, &rank_touched_, &rank_log_none_, &rank_squares_,
-                          &rank_together_}) {
+    for (auto* figures :
+         {&rank_load_, &rank_touched_, &rank_log_none_, &rank_squares_, &rank_together_}) {
       (*figures)[rank] = 0;
     }
   }
@@ -206,7 +206,8 @@ void PlannerState::sum_up() {
     if (!costs_.has_links()) continue;
     const double rows = costs_.num_tokens * rows_[rank];
     const double results = costs_.adds_results ? rows : costs_.num_tokens * rank_load_[rank];
-    for (size_t i = 0; i < out_.size(); ++i) out_[i] += costs_.out_us[rank * out_.size() + i] * rows;
+    for (size_t i = 0; i < out_.size(); ++i)
+      out_[i] += costs_.out_us[rank * out_.size() + i] * rows;
     for (size_t i = 0; i < back_.size(); ++i) {
       back_[i] += costs_.back_us[rank * back_.size() + i] * results;
     }
@@ -242,17 +243,18 @@ double PlannerState::links_us(std::span<const RankShift> shifts, double& cross) 
   const size_t count = std::min(shifts.size(), rows.size());
   for (size_t i = 0; i < count; ++i) {
     const RankShift& shift = shifts[i];
-    rows[i] = costs_.num_tokens * (by_load_[shift.rank] * shift.load +
-                                   by_log_none_[shift.rank] * shift.log_none +
-                                   by_together_[shift.rank] * shift.together);
+    rows[i] = costs_.num_tokens *
+              (by_load_[shift.rank] * shift.load + by_log_none_[shift.rank] * shift.log_none +
+               by_together_[shift.rank] * shift.together);
     results[i] = costs_.adds_results ? rows[i] : costs_.num_tokens * shift.load;
-    cross += costs_.cross_row_us[shift.rank] * rows[i] +
-             costs_.cross_result_us[shift.rank] * results[i];
+    cross +=
+        costs_.cross_row_us[shift.rank] * rows[i] + costs_.cross_result_us[shift.rank] * results[i];
   }
   double most_out = 0, most_back = 0;
   for (size_t l = 0; l < out_.size(); ++l) {
     double us = out_[l];
-    for (size_t i = 0; i < count; ++i) us += costs_.out_us[shifts[i].rank * out_.size() + l] * rows[i];
+    for (size_t i = 0; i < count; ++i)
+      us += costs_.out_us[shifts[i].rank * out_.size() + l] * rows[i];
     most_out = std::max(most_out, us);
   }
   for (size_t l = 0; l < back_.size(); ++l) {
@@ -320,10 +322,9 @@ double PlannerState::tried_copy(size_t expert, size_t rank, bool comes) const {
   size_t count = 0;
   for (const size_t holder : holders_[expert]) {
     const double stays = !comes && holder == rank ? 0 : 1;
-    shifts[count++] = {holder, stays * after.load - before.load,
-                       stays * after.touched - before.touched,
-                       stays * after.log_none - before.log_none,
-                       (stays * then - part) * with(expert, holder)};
+    shifts[count++] = {
+        holder, stays * after.load - before.load, stays * after.touched - before.touched,
+        stays * after.log_none - before.log_none, (stays * then - part) * with(expert, holder)};
   }
   if (comes) {
     shifts[count++] = {rank, after.load, after.touched, after.log_none, then * with(expert, rank)};

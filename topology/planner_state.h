@@ -72,20 +72,20 @@ class PlannerState {
   const PlannerCosts& costs_;
   const LayerDemand& demand_;
   size_t num_ranks_, num_experts_;
-  double scale_us_ = 1;       // of a rank's time: weighs what only breaks ties
+  double scale_us_ = 1;  // of a rank's time: weighs what only breaks ties
   RowRule rule_;
-  bool uses_pairs_ = false;   // counted ones
+  bool uses_pairs_ = false;  // counted ones
   RankLists lists_;
-  std::vector<uint8_t> is_on_;                 // [E, R]
-  std::vector<std::vector<size_t>> holders_;   // [E]
+  std::vector<uint8_t> is_on_;                // [E, R]
+  std::vector<std::vector<size_t>> holders_;  // [E]
   int num_slots_ = 0;
-  std::vector<SlotFigures> slot_;              // [E] of each copy as they are now
-  std::vector<double> with_;                   // [R, E] pairs of an expert with slots of the rank
+  std::vector<SlotFigures> slot_;  // [E] of each copy as they are now
+  std::vector<double> with_;       // [R, E] pairs of an expert with slots of the rank
   std::vector<double> rank_load_, rank_touched_, rank_log_none_, rank_squares_;  // [R]
   std::vector<double> rank_together_;
-  std::vector<double> time_, rows_;  // [R] rows a token
+  std::vector<double> time_, rows_;                          // [R] rows a token
   std::vector<double> by_load_, by_log_none_, by_together_;  // [R] slopes of rows_
-  std::vector<double> out_, back_;             // [links]
+  std::vector<double> out_, back_;                           // [links]
   std::vector<size_t> order_;
   double squares_ = 0, cross_ = 0, objective_ = 0;
 };

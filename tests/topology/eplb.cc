@@ -75,7 +75,8 @@ std::vector<std::vector<int32_t>> eplb(const std::vector<double>& loads, const E
     }
     const Replicas replicas = replicate(weights, static_cast<size_t>(sizes.num_slots) / num_nodes);
     std::vector<double> of_slot;
-    for (const size_t e : replicas.expert_of_slot) of_slot.push_back(weights[e] / replicas.copies[e]);
+    for (const size_t e : replicas.expert_of_slot)
+      of_slot.push_back(weights[e] / replicas.copies[e]);
     for (const auto& slots :
          balanced_packing(of_slot, static_cast<size_t>(sizes.num_gpus) / num_nodes)) {
       gpus.emplace_back();

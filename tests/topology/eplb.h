@@ -1,5 +1,5 @@
-// The expert-parallel load balancer of DeepSeek, written anew from a description of what it does, to
-// hold the planner against: greedy copies, then greedy packing into equal numbers of slots.
+// The expert-parallel load balancer of DeepSeek, written anew from a description of what it does,
+// to hold the planner against: greedy copies, then greedy packing into equal numbers of slots.
 #pragma once
 
 #include <cstdint>

@@ -79,8 +79,8 @@ inline LayerLoads sampled_layer(const std::vector<double>& weights, int top_k, i
     chosen.clear();
     while (chosen.size() < static_cast<size_t>(top_k)) {  // drawn again when it came before
       const double at = draws.uniform() * up_to.back();
-      const auto e = static_cast<size_t>(std::lower_bound(up_to.begin(), up_to.end(), at) -
-                                         up_to.begin());
+      const auto e =
+          static_cast<size_t>(std::lower_bound(up_to.begin(), up_to.end(), at) - up_to.begin());
       if (std::find(chosen.begin(), chosen.end(), e) == chosen.end()) chosen.push_back(e);
     }
     for (size_t i = 0; i < chosen.size(); ++i) {
@@ -122,7 +122,8 @@ inline double balance_of(const RankExperts& lists, const std::vector<double>& lo
   double most = 0, all = 0;
   for (const auto& list : lists) {
     double sum = 0;
-    for (const int32_t e : list) sum += loads[static_cast<size_t>(e)] / copies[static_cast<size_t>(e)];
+    for (const int32_t e : list)
+      sum += loads[static_cast<size_t>(e)] / copies[static_cast<size_t>(e)];
     most = std::max(most, sum);
     all += sum;
   }
