@@ -1,59 +1,103 @@
-// experiments
-#include <chrono>
+// Plans against EPLB's as tables for docs/placement.md, and how long a plan takes.
+//
+//   planner_bench [seeds]     default 20
+//
+// All figures but the last table's are the same on every machine.
+
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 
 #include "tests/topology/planner_cases.h"
+#include "tests/topology/planner_scores.h"
+#include "topology/cluster_file.h"
+#include "topology/rank_map.h"
 
-using namespace colibri;
+namespace colibri {
+namespace {
 
-int main(int argc, char** argv) {
-  const int tokens = argc > 1 ? std::atoi(argv[1]) : 4096;
+constexpr double kSkews[] = {0.3, 0.6, 0.9, 1.2};
 
-  struct Case {
-    int experts, gpus, slots;
-    int nodes, groups;
-  };
-  const Case cases[] = {{256, 8, 256, 1, 1}, {256, 8, 264, 1, 1},  {128, 8, 128, 1, 1},
-                        {128, 8, 136, 1, 1}, {256, 32, 256, 1, 1}, {256, 32, 288, 1, 1},
-                        {256, 32, 288, 4, 8}, {256, 72, 288, 1, 1}, {256, 144, 288, 1, 1}};
-  for (const Case& c : cases) {
-    for (const double s : {0.3, 0.6, 0.9, 1.2}) {
-      double theirs = 0, ours = 0, gap = 0, held_theirs = 0, held_ours = 0, dup = 0, worst = 1;
-      double seconds = 0;
-      const int seeds = 20;
-      for (int seed = 0; seed < seeds; ++seed) {
-        const ModelShape shape = plan_shape(c.experts, 1);
-        const auto weights = zipf_weights(c.experts, s, static_cast<uint64_t>(seed));
-        const auto plan_by = [&](const ExpertLoads& loads) {
-          const LayerTerms terms = balance_terms(c.gpus);
-          PlanRequest request{shape, terms, &loads};
-          request.capacity_slots.assign(static_cast<size_t>(c.gpus), c.slots / c.gpus);
-          const auto start = std::chrono::steady_clock::now();
-          Plan plan = plan_placement(request);
-          seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-          return plan;
-        };
-        const EplbSizes sizes{c.slots, c.gpus, c.nodes, c.groups};
-        const Plan plan = plan_by(exact_loads(shape, weights));
-        const auto a = eplb(weights, sizes);
-        const auto b = lists_of(plan.placement, 0);
-        theirs += balance_of(a, weights);
-        ours += balance_of(b, weights);
-        worst = std::min(worst, balance_of(b, weights) - balance_of(a, weights));
-        gap += plan.gap();
-        dup += duplicates_in(a);
-        // held out
-        const auto train = sampled_layer(weights, 8, tokens, 1000 + static_cast<uint64_t>(seed), false);
-        const auto held = sampled_layer(weights, 8, tokens, 2000 + static_cast<uint64_t>(seed), false);
-        ExpertLoads w = empty_loads(shape, false);
-        w.phases[1][0] = train;
-        held_theirs += balance_of(eplb(train.tokens, sizes), held.tokens);
-        held_ours += balance_of(lists_of(plan_by(w).placement, 0), held.tokens);
-      }
-      std::printf("E%d G%d P%d n%d s=%.1f eplb %.4f ours %.4f (worst diff %.4f) gap %.3f%% dup %.2f | held %.4f %.4f %+.5f | %.2f ms\n",
-                  c.experts, c.gpus, c.slots, c.nodes, s, theirs / seeds, ours / seeds, worst,
-                  gap / seeds * 100, dup / seeds, held_theirs / seeds, held_ours / seeds,
-                  (held_ours - held_theirs) / seeds, seconds / seeds / 2 * 1e3);
+void print_balance(int num_seeds) {
+  std::printf(
+      "| case | s | contiguous | EPLB | plan | gap to bound | EPLB, held out | plan, held "
+      "out | difference | duplicates of EPLB |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const EplbCase& c : eplb_cases()) {
+    for (const double s : kSkews) {
+      const BalanceScore score = balance_score(c, s, num_seeds);
+      std::printf(
+          "| %s | %.1f | %.3f | %.4f | %.4f | %.2f %% | %.4f | %.4f | %+.4f ± %.4f | %.2f |\n",
+          c.name().c_str(), s, score.contiguous, score.balance.theirs, score.balance.ours,
+          100 * score.gap, score.held_out.theirs, score.held_out.ours,
+          score.held_out.ours - score.held_out.theirs, score.held_out_error,
+          score.duplicates.theirs);
     }
   }
+}
+
+void print_links(int num_seeds) {
+  std::printf(
+      "\n| machine | s | balance EPLB | plan at that balance | us across EPLB | plan at that "
+      "balance | layer us "
+      "EPLB | plan for time | links left out | its balance | us across |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const LinkCase& c : link_cases()) {
+    for (const double s : kSkews) {
+      const LinkScore score = link_score(c, s, num_seeds);
+      std::printf("| %s | %.1f | %.4f | %.4f | %.1f | %.1f | %.1f | %.1f | %.1f | %.3f | %.1f |\n",
+                  c.machine.c_str(), s, score.balance.theirs, score.balance.ours,
+                  score.cross_us.theirs, score.cross_us.ours, score.predicted_us.theirs,
+                  score.predicted_us.ours, score.without_links_us, score.planned_balance,
+                  score.planned_cross_us);
+    }
+  }
+}
+
+// Processor time of one plan of 58 layers, the best and the median of nine.
+void print_time(const char* machine, double s, double batch, bool with_pairs) {
+  constexpr int kLayers = 58;
+  ModelShape shape = plan_shape(256, 8, kLayers);
+  shape.hidden_size = 7168;
+  shape.expert_width = 2048;
+  shape.expert_bytes = shape.expert_macs();
+  const Cluster cluster = find_cluster(machine);
+  const int num_ranks = static_cast<int>(cluster.parts_of(PartKind::kGpu).size());
+  const RankMap ranks(cluster, default_rank_parts(cluster, num_ranks, false), {0});
+  const LayerTerms terms = layer_terms(
+      shape, ranks, {.size = decode_size(batch, 2048), .coordinator_holds_experts = true});
+  ExpertLoads loads = empty_loads(shape, with_pairs);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const auto seed = static_cast<uint64_t>(layer);
+    loads.phases[1][static_cast<size_t>(layer)] =
+        sampled_layer(zipf_weights(256, s, seed), 8, 4096, seed + 100, with_pairs);
+  }
+  PlanRequest request{shape, terms, &loads};
+  request.capacity_slots.assign(static_cast<size_t>(num_ranks), kLayers * (256 / num_ranks + 1));
+  std::vector<double> ms;
+  for (int i = 0; i < 9; ++i) {
+    const std::clock_t start = std::clock();
+    plan_placement(request);
+    ms.push_back(1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  std::sort(ms.begin(), ms.end());
+  std::printf("| %s | %d | %.1f | %.0f | %s | %.0f | %.0f |\n", machine, num_ranks, s, batch,
+              with_pairs ? "yes" : "no", ms.front(), ms[ms.size() / 2]);
+}
+
+}  // namespace
+}  // namespace colibri
+
+int main(int argc, char** argv) {
+  using namespace colibri;
+  const int num_seeds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 20;
+  print_balance(num_seeds);
+  print_links(num_seeds);
+  std::printf(
+      "\n| machine | ranks | s | batch | pairs | best ms | median ms |\n"
+      "|---|---|---|---|---|---|---|\n");
+  print_time("4x8xh200-400g", 0.6, 256, false);
+  print_time("4x8xh200-400g", 0.6, 256, true);
+  print_time("8xh200", 0.6, 256, false);
+  print_time("8xa100-pcie", 0.6, 256, false);
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/mix.h"
-#include "tests/topology/eplb.h"
 #include "topology/planner.h"
 
 namespace colibri {
