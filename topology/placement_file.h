@@ -11,7 +11,10 @@
 namespace colibri {
 
 // JSON, one line a layer. parse_placement(to_text(p)) == p. `shape` gives the model's fingerprint.
-std::string placement_text(const Placement& placement, const ModelShape& shape);
+// `notes`: text of a JSON object that stands under "plan" for people and is not read back (what
+// `colibri plan` predicted and advises); empty: none.
+std::string placement_text(const Placement& placement, const ModelShape& shape,
+                           const std::string& notes = "");
 
 // Reads the text form. `where` (a path) begins every message. Slots are in the file's order.
 // Errors: kInput for text that is not a placement (line, key, what came, what was wanted), for
@@ -23,9 +26,9 @@ Placement read_placement(const std::filesystem::path& path, const ModelShape& sh
 
 // Writes under a temporary name and renames. kEnvironment when that fails.
 void write_placement(const std::filesystem::path& path, const Placement& placement,
-                     const ModelShape& shape);
+                     const ModelShape& shape, const std::string& notes = "");
 
-enum class PlacementKind : uint8_t { kContiguous, kRoundRobin, kRandom, kFile };
+enum class PlacementKind : uint8_t { kContiguous, kRoundRobin, kRandom, kFile, kAuto };
 
 struct PlacementChoice {
   PlacementKind kind = PlacementKind::kContiguous;
@@ -33,12 +36,13 @@ struct PlacementChoice {
   std::filesystem::path path = {};  // kFile
 };
 
-// "contiguous", "round-robin" (or "round_robin"), "random:SEED", otherwise a path. kInput for an
-// empty text or a seed that is not a number; kUnsupported for "auto".
+// "contiguous", "round-robin" (or "round_robin"), "random:SEED", "auto", otherwise a path. kInput
+// for an empty text or a seed that is not a number.
 PlacementChoice parse_placement_option(const std::string& text);
 
 // The placement asked for, held against `options`: a file's number of ranks and the capacities.
-// kInput for a file for another number of ranks, or with --coordinator-experts besides a file.
+// kInput for a file for another number of ranks, with --coordinator-experts besides a file, and for
+// kAuto, which wants a machine (topology/planner.h).
 Placement make_placement(const PlacementChoice& choice, const ModelShape& shape,
                          const PlacementOptions& options);
 

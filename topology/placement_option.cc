@@ -28,14 +28,10 @@ PlacementChoice parse_placement_option(const std::string& text) {
     return {.kind = PlacementKind::kRandom,
             .seed = parse_seed(std::string_view(text).substr(used))};
   }
-  if (text == "auto") {
-    fail(ErrorKind::kUnsupported,
-         "--placement auto is not supported yet; want contiguous, round-robin, random:SEED or a "
-         "file");
-  }
+  if (text == "auto") return {.kind = PlacementKind::kAuto};
   if (text.empty()) {
     fail(ErrorKind::kInput,
-         "--placement is empty, want contiguous, round-robin, random:SEED or a file");
+         "--placement is empty, want contiguous, round-robin, random:SEED, auto or a file");
   }
   return {.kind = PlacementKind::kFile, .path = text};
 }
@@ -49,6 +45,10 @@ Placement make_placement(const PlacementChoice& choice, const ModelShape& shape,
       return round_robin_placement(shape, options);
     case PlacementKind::kRandom:
       return random_placement(shape, options, choice.seed);
+    case PlacementKind::kAuto:
+      fail(ErrorKind::kInput,
+           "--placement auto is planned for a machine, which this verb does not look at; write a "
+           "file with `colibri plan --out FILE` and give that");
     case PlacementKind::kFile:
       break;
   }
