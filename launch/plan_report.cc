@@ -17,7 +17,7 @@ std::string bytes_text(double bytes) { return format_bytes(static_cast<int64_t>(
 struct StepSums {
   LayerTime time;
   std::vector<double> out_us, back_us;
-  double balance = 0, worst_balance = 1;
+  double balance = 0, worst_balance = 1, time_balance = 0;
 };
 
 int num_holders(const PlanProblem& problem, const Placement& placement) {
@@ -42,6 +42,14 @@ StepSums sums_of(const PlanProblem& problem, const LayerTerms& terms, const Plac
     const double balance = balancedness(figures, num_holders(problem, placement));
     sums.balance += balance / static_cast<double>(all.size());
     sums.worst_balance = std::min(sums.worst_balance, balance);
+    double us = 0;
+    for (size_t rank = 0; rank < figures.pairs.size(); ++rank) {
+      if (figures.touched[rank] == 0) continue;
+      us += terms.expert_fixed_us[rank] + terms.touched_us[rank] * figures.touched[rank] +
+            terms.row_us[rank] * figures.pairs[rank];
+    }
+    sums.time_balance += us / num_holders(problem, placement) / std::max(1e-12, time.expert_us) /
+                         static_cast<double>(all.size());
     const auto& results = terms.adds_results ? figures.rows : figures.pairs;
     for (size_t rank = 0; rank < figures.rows.size(); ++rank) {
       for (size_t l = 0; l < sums.out_us.size(); ++l) {
@@ -153,9 +161,10 @@ std::string plan_report(const PlanProblem& problem, const std::vector<RankRoom>&
       100 * plan.gap(), problem.previous != nullptr ? "the previous placement" : "contiguous parts",
       plan.start_us / 1e3);
   text += fmt::format(
-      "balance (mean over most of the ranks that hold experts) {:.4f}, worst layer {:.4f}; no "
-      "expert twice on a rank\n",
-      sums.balance, sums.worst_balance);
+      "mean over most of the ranks that hold experts: of their time {:.4f}, of tokens {:.4f} "
+      "(worst "
+      "layer {:.4f}); no expert twice on a rank\n",
+      sums.time_balance, sums.balance, sums.worst_balance);
   if (problem.previous != nullptr) {
     text += fmt::format("moves: {} experts of {} to read\n", plan.num_moves,
                         format_bytes(plan.num_moves * shape.expert_bytes));

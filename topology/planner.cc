@@ -197,7 +197,7 @@ class Planning {
       is_best_[i] = is_best_[i - 1];
       return planned[i - 1];
     }
-    RankLists lists = searched(costs_, demands_[i], request_.effort);
+    RankLists lists = searched(costs_, demands_[i], request_.effort, near_floors_);
     if (!can_exhaust(costs_, demands_[i])) return lists;
     Exhausted best =
         exhausted(costs_, demands_[i], us(i, lists), request_.effort * kExhaustiveFactor);
@@ -235,6 +235,8 @@ class Planning {
   std::vector<std::vector<int>> rooms_;  // [layers][R]
   int64_t most_slots_ = INT32_MAX;       // of a layer
   std::vector<LayerDemand> demands_;
+  // Tried on the first layer: the others are like it.
+  std::vector<double> near_floors_ = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32};
   std::vector<bool> is_best_;  // that nothing is better is known
 };
 
@@ -271,7 +273,7 @@ RankLists Planning::kept(size_t i, const RankLists& home) const {
     });
   }
   for (int& of_expert : copies) of_expert = std::max(of_expert, 1);
-  return packed(costs_, demand, copies, true, lists);
+  return packed(costs_, demand, copies, 1, lists);
 }
 
 Planning::Replanned Planning::replanned(size_t i, const RankLists& best, int64_t most_moves) const {
@@ -391,14 +393,16 @@ Plan Planning::result(const std::vector<RankLists>& planned) const {
   for (const int layer : layers_) {
     start_us += planned_layer_time(request_, start, layer).total_us();
   }
-  const bool compares = request_.previous == nullptr && request_.link_weight == 1;
+  const bool compares =
+      request_.previous == nullptr && request_.link_weight == 1 && request_.hidden_us == 0;
   Plan plan{compares ? better_of(planned, start, start_us) : placement_of(planned), {}};
   plan.start_us = start_us;
   for (size_t i = 0; i < layers_.size(); ++i) {
     PlannedLayer layer{layers_[i], planned_layer_time(request_, plan.placement, layers_[i]), 0};
     const LayerBound& bound = demands_[i].bound;
     layer.bound_us = bound.expert_us + bound.out_us + bound.back_us + request_.terms.exchange_us;
-    if (is_best_[i] && request_.link_weight == 1) layer.bound_us = layer.time.total_us();
+    if (is_best_[i] && request_.link_weight == 1 && request_.hidden_us == 0)
+      layer.bound_us = layer.time.total_us();
     plan.predicted_us += layer.time.total_us();
     plan.bound_us += layer.bound_us;
     plan.layers.push_back(layer);

@@ -31,7 +31,9 @@ struct PlanRequest {
   double least_gain = 5e-4;
   // Of the links' time in what is made small; 0 plans as if bytes cost nothing.
   double link_weight = 1;
-  int64_t effort = 20'000;  // candidates looked at in a layer; the same plan on every machine
+  // Of the ranks' time for experts, that is hidden behind something else: less is no gain.
+  double hidden_us = 0;
+  int64_t effort = 6'000;  // candidates looked at in a layer; the same plan on every machine
 };
 
 struct PlannedLayer {

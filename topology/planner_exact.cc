@@ -59,7 +59,8 @@ class Exhaustion {
 
   // No placement that goes on from here takes less. Rows grow with the slots of a rank.
   double least_us() const {
-    double slowest = demand_.bound.expert_us, out = demand_.bound.out_us;
+    double slowest = std::max(costs_.hidden_us, demand_.bound.expert_us);
+    double out = demand_.bound.out_us;
     double back = demand_.bound.back_us;
     std::array<double, kMostRanks> rows{};
     for (size_t r = 0; r < num_ranks_; ++r) {
@@ -183,7 +184,7 @@ LayerFigures exact_figures(const PlannerCosts& costs, const LayerDemand& demand,
 }
 
 double exact_us(const PlannerCosts& costs, const LayerFigures& figures) {
-  double slowest = 0, out = 0, back = 0;
+  double slowest = costs.hidden_us, out = 0, back = 0;
   for (size_t r = 0; r < costs.num_ranks(); ++r) {
     slowest = std::max(slowest,
                        costs.expert_us(r, figures.touched[r], figures.pairs[r] / costs.num_tokens));

@@ -103,6 +103,7 @@ PlannerCosts planner_costs(const PlanRequest& request) {
   costs.num_tokens = terms.num_tokens;
   costs.adds_results = terms.adds_results;
   costs.link_weight = request.link_weight;
+  costs.hidden_us = request.hidden_us;
   for (const int at : costs.rank_at) {
     const auto rank = static_cast<size_t>(at);
     costs.fixed_us.push_back(terms.expert_fixed_us[rank]);

@@ -26,7 +26,7 @@ struct PlannerCosts {
   // [R] over all links between sockets or nodes together.
   std::vector<double> cross_row_us, cross_result_us;
   std::vector<int> domain;  // [R]; empty: none
-  double link_weight = 1;
+  double link_weight = 1, hidden_us = 0;
 
   size_t num_ranks() const { return rank_at.size(); }
   bool has_links() const { return link_weight > 0 && num_out + num_back > 0; }

@@ -87,7 +87,8 @@ class Search {
     Change best;
     const size_t x = state_.slowest_first()[0];
     const double enough = std::max(kGoodEnough, demand_.noise);
-    if (state_.expert_us(x) <= demand_.bound.expert_us * (1 + enough)) return best;
+    const double least = std::max(costs_.hidden_us, demand_.bound.expert_us);
+    if (state_.expert_us(x) <= least * (1 + enough)) return best;
     for (const int32_t slot : state_.lists()[x]) {
       const auto a = static_cast<size_t>(slot);
       for (size_t y = 0; y < costs_.num_ranks(); ++y) {
@@ -260,10 +261,10 @@ class Search {
 // Where the next slot costs least: ranks under way to a placement.
 class Packing {
  public:
-  Packing(const PlannerCosts& costs, const LayerDemand& demand, bool near_first)
+  Packing(const PlannerCosts& costs, const LayerDemand& demand, double near_floor)
       : costs_(costs),
-        near_first_(near_first && costs.has_links()),
-        floor_us_(near_first_ ? demand.bound.expert_us : 0),
+        near_first_(near_floor > 0 && costs.has_links()),
+        floor_us_(near_first_ ? std::max(costs.hidden_us, near_floor * demand.bound.expert_us) : 0),
         us_(costs.fixed_us),
         room_(demand.room),
         price_(costs.num_ranks()) {
@@ -335,11 +336,11 @@ int64_t moves_from(const RankLists& homes, const RankLists& lists) {
 }
 
 RankLists packed(const PlannerCosts& costs, const LayerDemand& demand,
-                 const std::vector<int>& copies, bool near_first, const RankLists& begun) {
+                 const std::vector<int>& copies, double near_floor, const RankLists& begun) {
   const size_t num_experts = demand.num_experts(), num_ranks = costs.num_ranks();
   RankLists lists = begun;
   lists.resize(num_ranks);
-  Packing packing(costs, demand, near_first);
+  Packing packing(costs, demand, near_floor);
   std::vector<uint8_t> is_on(num_experts * num_ranks, 0);
   std::vector<int> placed(num_experts, 0);
   std::vector<SlotFigures> slot(num_experts);
@@ -384,29 +385,33 @@ void improve(PlannerState& state, const PlannerCosts& costs, const LayerDemand& 
   Search(state, costs, demand, homes, effort).run();
 }
 
-RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t effort) {
+RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t effort,
+                   std::vector<double>& near_floors) {
   const int most = demand.most_slots;
   const std::vector<int> needed =
       copies_for(demand, costs, most, std::max(1e-12, demand.bound.expert_us));
   const int num_needed = std::accumulate(needed.begin(), needed.end(), 0);
   const int some = std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
+  const std::vector<int> more = copies_for(demand, costs, some, 0);
+  PlannerState best(costs, demand);
+  best.set(packed(costs, demand, more, 0, {}));
+  const auto try_start = [&](const std::vector<int>& copies, double near_floor, double chance) {
+    PlannerState state(costs, demand);
+    state.set(packed(costs, demand, copies, near_floor, {}));
+    if (state.objective() >= best.objective() * (1 - chance)) return false;
+    best.set(state.lists());
+    return true;
+  };
   // As many copies as there is room for tell their loads surest: fewer must be better than by
   // chance.
-  std::vector<std::vector<int>> counts = {copies_for(demand, costs, some, 0)};
-  if (some > num_needed) counts.push_back(needed);
-  PlannerState best(costs, demand);
-  bool has_best = false;
-  for (const auto& copies : counts) {
-    for (const bool near_first : {false, true}) {
-      if (near_first && !costs.has_links()) continue;
-      if (!near_first && costs.has_links() && &copies != &counts[0]) continue;
-      PlannerState state(costs, demand);
-      state.set(packed(costs, demand, copies, near_first, {}));
-      const double chance = &copies == &counts[0] ? 0 : demand.noise;
-      if (has_best && state.objective() >= best.objective() * (1 - chance)) continue;
-      best.set(state.lists());
-      has_best = true;
+  if (!costs.has_links() && some > num_needed) try_start(needed, 0, demand.noise);
+  if (costs.has_links()) {
+    double best_floor = near_floors.front();
+    for (const double near_floor : near_floors) {
+      if (try_start(more, near_floor, 0)) best_floor = near_floor;
     }
+    if (some > num_needed) try_start(needed, best_floor, demand.noise);
+    near_floors = {best_floor};
   }
   improve(best, costs, demand, {}, effort);
   return best.lists();

@@ -268,7 +268,7 @@ double PlannerState::links_us(std::span<const RankShift> shifts, double& cross) 
 }
 
 double PlannerState::tried(std::span<const RankShift> shifts) const {
-  double slowest = 0, squares = squares_, cross = cross_;
+  double slowest = costs_.hidden_us, squares = squares_, cross = cross_;
   for (const RankShift& shift : shifts) {
     const double us = costs_.expert_us(shift.rank, rank_touched_[shift.rank] + shift.touched,
                                        rank_load_[shift.rank] + shift.load);

@@ -17,6 +17,7 @@ Plan planned(const ModelShape& shape, const ExpertLoads& loads, const LayerTerms
   PlanRequest request{shape, terms, &loads};
   request.capacity_slots.assign(terms.row_us.size(), slots_each);
   request.link_weight = link_weight;
+  request.effort = 20'000;
   return plan_placement(request);
 }
 
@@ -126,14 +127,12 @@ LinkScore link_score(const LinkCase& c, double s, int num_seeds) {
     };
     const EplbSizes sizes{each * num_ranks, num_ranks, c.num_nodes, 8};
     const Placement theirs = placement_of(shape, eplb(layer.tokens, sizes));
-    // The fewest bytes of plans that weigh them more and more, at no worse balance.
-    const double their_balance = balancedness(figures(theirs), num_ranks);
-    Placement balanced = planned(shape, loads, balance_first, each, 1e-3).placement;
-    for (const double weight : {30.0, 100.0, 300.0, 1000.0, 3000.0}) {
-      const Placement next = planned(shape, loads, balance_first, each, weight).placement;
-      if (balancedness(figures(next), num_ranks) < their_balance) continue;
-      if (cross_us(terms, figures(next)) < cross_us(terms, figures(balanced))) balanced = next;
-    }
+    // No rank with more tokens than EPLB's busiest, and the fewest bytes.
+    PlanRequest request{shape, balance_first, &loads};
+    request.capacity_slots.assign(terms.row_us.size(), each);
+    request.hidden_us = layer_time(balance_first, figures(theirs)).expert_us;
+    request.effort = 20'000;
+    const Placement balanced = plan_placement(request).placement;
     const Placement fast = planned(shape, loads, terms, each, 1).placement;
     const Placement linkless = planned(shape, loads, terms, each, 0).placement;
     score.balance.ours += balancedness(figures(balanced), num_ranks) / n;
