@@ -26,6 +26,7 @@ struct CommonOptions {
   int ranks = 0;    // 0: not given
   int threads = 0;  // 0: all cores of this rank's share
   std::string placement = "contiguous";
+  std::string loads;  // that --placement auto plans by; empty: uniform
   int coordinator_experts = 0;
   std::string combine = "exact";
   int64_t chunk = 512;

@@ -45,7 +45,8 @@ void add_rank_options(CLI::App& app, CommonOptions& o) {
   add(app, "--threads", o.threads, "Threads of each rank (0: all cores of its share)");
   add(app, "--bind", o.bind, "own: cores near the GPU, or of the local rank's share; inherit");
   add(app, "--isa", o.isa, "auto, portable, avx2 or avx512: same bits, other speed");
-  add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED or a file");
+  add(app, "--placement", o.placement, "contiguous, round-robin, random:SEED, auto or a file");
+  app.add_option("--loads", o.loads, "What --placement auto plans by (default: all experts alike)");
   add(app, "--coordinator-experts", o.coordinator_experts, "Experts a layer that rank 0 holds");
   add(app, "--combine", o.combine, "exact (reduced comes with a later version)");
   add(app, "--chunk", o.chunk, "Most prompt tokens of one step");
