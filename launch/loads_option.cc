@@ -1,11 +1,15 @@
 #include "launch/loads_option.h"
 
+#include "base/error.h"
 #include "launch/plan_input.h"
 
 namespace colibri {
 
 std::optional<ExpertLoads> loads_named(const std::string& name, const ModelShape& shape) {
   if (name.empty() || name == "uniform") return std::nullopt;
+  if (!name.starts_with("zipf:")) {
+    fail(ErrorKind::kInput, "--loads is '", name, "', want uniform, or zipf:S with S from 0 to 20");
+  }
   ExpertLoads loads = empty_loads(shape, false);
   const std::vector<std::vector<double>> shares = shares_named(name, shape);
   constexpr double kCertain = 1e9;  // tokens: nothing is left to chance

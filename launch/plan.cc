@@ -108,7 +108,7 @@ int plan(const RunConfig& config) {
     write_pictures(o, problem, chosen);
   } catch (const Error& error) {
     const int64_t need = int64_t{shape.num_moe_layers()} * shape.num_experts;
-    if (total(problem.capacity_slots) >= need) throw;
+    if (problem.capacity_slots.empty() || total(problem.capacity_slots) >= need) throw;
     fail(error.kind(), error.what(), "; ",
          smallest_change(config, ranks, problem.batch, problem.context));
   }

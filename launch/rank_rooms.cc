@@ -97,6 +97,8 @@ std::vector<RankRoom> rank_rooms(const ModelShape& shape, const RankMap& ranks, 
 std::vector<int64_t> slots_that_fit(const ModelShape& shape, const std::vector<RankRoom>& rooms,
                                     int64_t batch, int64_t context) {
   std::vector<int64_t> slots;
+  const auto is_unknown = [](const RankRoom& room) { return room.have_bytes <= 0; };
+  if (std::any_of(rooms.begin(), rooms.end(), is_unknown)) return slots;
   for (size_t rank = 0; rank < rooms.size(); ++rank) {
     if (rooms[rank].fixed_bytes() > rooms[rank].have_bytes) {
       fail_fixed(shape, rooms[rank], rank, batch, context);

@@ -12,7 +12,7 @@
 namespace colibri {
 
 struct RankRoom {
-  double have_bytes = 0;  // of its GPU, or its share of its NUMA node
+  double have_bytes = 0;  // of its GPU, or its share of its NUMA node; 0: not told
   // Besides experts, by name: the coordinator's weights, keys and values, and work space; on a GPU
   // also what NCCL keeps.
   std::vector<std::pair<std::string, double>> fixed;
@@ -26,7 +26,8 @@ struct RankRoom {
 std::vector<RankRoom> rank_rooms(const ModelShape& shape, const RankMap& ranks, int64_t batch,
                                  int64_t context);
 
-// [R] for PlanRequest. Errors: kEnvironment naming the first rank whose fixed part alone is too
+// [R] for PlanRequest; empty (no limit) where a machine file does not tell some rank's memory.
+// Errors: kEnvironment naming the first rank whose fixed part alone is too
 // large, each item, by how many bytes, and the largest context or batch that fits.
 std::vector<int64_t> slots_that_fit(const ModelShape& shape, const std::vector<RankRoom>& rooms,
                                     int64_t batch, int64_t context);

@@ -72,7 +72,7 @@ BalanceScore balance_score(const EplbCase& c, double s, int num_seeds) {
     const Plan plan = planned(shape, exact_loads(shape, weights), terms, each, 1);
     const RankExperts ours = lists_of(plan.placement, 0), theirs = eplb(weights, sizes);
     const Placement parts = contiguous_placement(
-        shape, {.num_ranks = c.num_gpus, .coordinator_experts = c.num_experts / c.num_gpus + 1});
+        shape, {.num_ranks = c.num_gpus, .coordinator_experts = c.num_experts / c.num_gpus});
     score.contiguous += balance_of(lists_of(parts, 0), weights) / n;
     const double a = balance_of(ours, weights), b = balance_of(theirs, weights);
     score.balance.ours += a / n;
