@@ -161,7 +161,10 @@ void check_inspect(const RunConfig& config) {
 void check_plan(const RunConfig& config) {
   check_word("--device", config.common.device, {"auto", "cpu", "cuda"});
   const PlanOptions& o = config.plan;
-  check_range<int64_t>("--batch", o.batch, 0, 1 << 20);
+  if (o.batch.size() != 1) {
+    fail(ErrorKind::kInput, "--batch has ", o.batch.size(), " numbers, plan wants one");
+  }
+  check_range<int64_t>("--batch", o.batch[0], 1, 1 << 20);
   check_range<int64_t>("--context", o.context, 0, int64_t{1} << 30);
   check_range<int64_t>("--max-moves", o.max_moves, -1, int64_t{1} << 40);
   check_range("--survive", o.survive, 0, 1);

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "coordinator/device_path.h"
 #include "coordinator/host_path.h"
-#include "launch/auto_placement.h"
 #include "launch/cuda_backend.h"
 #include "launch/dense_shapes.h"
 #include "launch/load_progress.h"
+#include "launch/recorded_loads.h"
 #include "launch/session_parts.h"
 #include "launch/session_setup.h"
 #include "topology/placement_file.h"
@@ -40,6 +40,7 @@ ModelSession::ModelSession(const CommonOptions& options, RankContext& context,
   const int64_t start_ms = int64_t{options.start_timeout_s} * 1000;
   agreed(context, "opening the model", start_ms, [&] { open(prepare); });
   const std::vector<int64_t> capacity_slots = agreed_capacities(start_ms);
+  planned_ = planned_placement(capacity_slots, start_ms);
   agreed(context, "planning", start_ms, [&] { place(capacity_slots); });
   compare_with_others(start_ms);
   // When rank 0 is done all are, or have stalled; a worker waits until the slowest is done.
@@ -131,23 +132,14 @@ void ModelSession::open(const Prepare& prepare) {
 void ModelSession::place(std::vector<int64_t> capacity_slots) {
   const PlacementChoice choice = parse_placement_option(options_.placement);
   capacity_slots_ = capacity_slots;
-  if (choice.kind == PlacementKind::kAuto) {
-    placement_ = auto_placement(context_, options_, shape_,
-                                {.batch = static_cast<double>(num_sequences()),
-                                 .context = static_cast<double>(max_context()),
-                                 .survive = needs_.survives_one ? 1 : 0,
-                                 .capacity_slots = std::move(capacity_slots)},
-                                int64_t{options_.start_timeout_s} * 1000);
-  } else {
-    placement_ = make_placement(choice, shape_,
-                                {.num_ranks = context_.size,
-                                 .coordinator_experts = options_.coordinator_experts,
-                                 .capacity_slots = std::move(capacity_slots)});
-  }
-  const bool is_planned =
-      choice.kind == PlacementKind::kFile || choice.kind == PlacementKind::kAuto;
+  placement_ = planned_ ? planned_
+                        : make_placement(choice, shape_,
+                                         {.num_ranks = context_.size,
+                                          .coordinator_experts = options_.coordinator_experts,
+                                          .capacity_slots = std::move(capacity_slots)});
+  const bool is_told = choice.kind == PlacementKind::kFile || choice.kind == PlacementKind::kAuto;
   const std::string unasked =
-      is_planned ? "" : unasked_text(*placement_, options_.coordinator_experts);
+      is_told ? "" : unasked_text(*placement_, options_.coordinator_experts);
   if (context_.is_root() && !unasked.empty()) context_.log->warn("{}", unasked);
   check_memory_plan();
   if (context_.is_root() && needs_.survives_one) {

@@ -118,6 +118,10 @@ class ModelSession {
   void open(const Prepare& prepare);
   void compare_with_others(int64_t timeout_ms) const;
   void place(std::vector<int64_t> capacity_slots);
+  // --placement auto (session_placement.cc): rank 0's plan on every rank, else nothing.
+  std::optional<Placement> planned_placement(const std::vector<int64_t>& capacity_slots,
+                                             int64_t timeout_ms);
+  Placement plan_of_root(const std::vector<int64_t>& capacity_slots) const;
   void load();
   Site site();
   Experts make_experts(const Site& site, bool reads_weights, const ShardBytesRead& on_bytes) const;
@@ -164,7 +168,7 @@ class ModelSession {
   DType activations_;
   WeightFormats formats_;
   std::optional<Checkpoint> checkpoint_;
-  std::optional<Placement> placement_;
+  std::optional<Placement> placement_, planned_;
   std::unique_ptr<ThreadPool> pool_;
   SessionBackend backend_;
   GpuMemory gpu_memory_;         // before anything is taken; only on a GPU

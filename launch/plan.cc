@@ -1,135 +1,89 @@
 #include "launch/plan.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <fstream>
 #include <optional>
 
 #include "base/error.h"
-#include "base/units.h"
-#include "launch/plan_input.h"
-#include "launch/planning.h"
+#include "launch/loads_option.h"
+#include "launch/plan_map.h"
+#include "launch/plan_report.h"
 #include "launch/standard_out.h"
-#include "topology/load_file.h"
+#include "topology/machine_picture.h"
 #include "topology/placement_file.h"
 #include "topology/placement_pictures.h"
 
 namespace colibri {
 namespace {
 
-std::string ms(double us) { return fmt::format("{:.3f} ms", us / 1e3); }
+constexpr int64_t kDefaultContext = 2048;
 
-std::string step_text(const SimulatedStep& s) {
-  return fmt::format(
-      "{}: attention {:.0f} %, dispatch {:.0f} %, experts {:.0f} %, combine {:.0f} %, "
-      "head {:.0f} %; bottleneck: {}",
-      ms(s.step_us), 100 * s.attention_us / s.step_us, 100 * s.dispatch_us / s.step_us,
-      100 * s.experts_us / s.step_us, 100 * s.combine_us / s.step_us, 100 * s.head_us / s.step_us,
-      s.bottleneck());
+int64_t total(const std::vector<int64_t>& slots) {
+  int64_t sum = 0;
+  for (const int64_t each : slots) sum += each;
+  return sum;
 }
 
-// The best of the choices that `is_like` the one asked for.
-template <class IsLike>
-const PlannedChoice* best_where(const Planning& planning, const IsLike& is_like) {
-  const PlannedChoice* best = nullptr;
-  for (const PlannedChoice& choice : planning.choices) {
-    if (!is_like(choice)) continue;
-    if (best == nullptr || choice.step.step_us < best->step.step_us) best = &choice;
-  }
-  return best;
-}
-
-std::string rank0_advice(const Planning& planning) {
-  const auto* without = best_where(planning, [](const auto& c) { return !c.rank0_holds; });
-  const auto* with = best_where(planning, [](const auto& c) { return c.rank0_holds; });
-  if (without == nullptr || with == nullptr) return "";
-  return fmt::format("rank 0 should hold {}: {} with, {} without",
-                     planning.best.rank0_holds ? "experts" : "no experts", ms(with->step.step_us),
-                     ms(without->step.step_us));
-}
-
-std::string replicas_advice(const Planning& planning) {
-  std::string text = fmt::format("replicas a layer: {}", planning.best.num_replicas);
-  for (const PlannedChoice& choice : planning.choices) {
-    if (choice.rank0_holds != planning.best.rank0_holds) continue;
-    text += fmt::format("{}{}: {}", text.find(" (") == std::string::npos ? " (" : ", ",
-                        choice.num_replicas, ms(choice.step.step_us));
-  }
-  return text + ")";
-}
-
-std::string exchange_advice(const Planning& planning) {
-  const double exact = planning.best.step.step_us, reduced = planning.reduced.step_us;
-  return fmt::format("--combine {}: exact {}, reduced {}{}",
-                     reduced < exact * 0.99 ? "reduced would be faster" : "exact", ms(exact),
-                     ms(reduced), reduced < exact * 0.99 ? " (not part of this version)" : "");
-}
-
-PlanNotes notes_of(const Planning& planning, const RankMap& ranks) {
-  const Plan& plan = planning.best.plan;
-  PlanNotes notes{{"machine", ranks.cluster().name},
-                  {"predicted_step", step_text(planning.best.step)},
-                  {"layers", fmt::format("{:.1f} us, bound {:.1f} us, gap {:.2f} %",
-                                         plan.predicted_us, plan.bound_us, 100 * plan.gap())},
-                  {"replicas", replicas_advice(planning)},
-                  {"exchange", exchange_advice(planning)}};
-  if (const std::string text = rank0_advice(planning); !text.empty()) {
-    notes.emplace_back("rank_0", text);
-  }
-  return notes;
-}
-
-std::string memory_text(const Planning& planning, const ModelShape& shape) {
-  std::string text = "memory for experts:";
-  const Placement& placement = planning.best.plan.placement;
-  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
-    const int64_t used = placement.num_slots(rank);
-    const int64_t room = planning.capacity_slots[static_cast<size_t>(rank)];
-    if (rank > 1 && rank + 1 < placement.num_ranks() && used == placement.num_slots(rank - 1)) {
-      continue;
+// The least that would make room for all experts, of what can be changed on the command line.
+std::string smallest_change(const RunConfig& config, const RankMap& ranks, int64_t batch,
+                            int64_t context) {
+  std::string changes;
+  const bool on_gpus = ranks.is_gpu(0);
+  const auto fits = [&](const ModelShape& shape, const RankMap& map) {
+    std::vector<int64_t> slots;
+    for (const RankRoom& room : rank_rooms(shape, map, batch, context)) {
+      slots.push_back(room.slots(shape.expert_bytes));
     }
-    text += fmt::format("\n  rank {:<4} {} of {}", rank, format_bytes(used * shape.expert_bytes),
-                        format_bytes(room * shape.expert_bytes));
+    return total(slots) >= int64_t{shape.num_moe_layers()} * shape.num_experts;
+  };
+  const ModelShape shape = shape_of(config.common, on_gpus);
+  const auto gpus = static_cast<int>(ranks.cluster().parts_of(PartKind::kGpu).size());
+  for (int more = ranks.num_ranks() + 1; on_gpus && more <= gpus; ++more) {
+    if (!fits(shape, ranks_on(ranks.cluster(), more, true, "1"))) continue;
+    changes = "--ranks " + std::to_string(more);
+    break;
   }
-  return text + "\n";
+  for (const char* format : {"q8", "q4"}) {
+    CommonOptions smaller = config.common;
+    smaller.weights = format;
+    const ModelShape other = shape_of(smaller, on_gpus);
+    if (other.expert_bytes >= shape.expert_bytes || !fits(other, ranks)) continue;
+    changes += (changes.empty() ? "--weights " : ", or --weights ") + std::string(format);
+    break;
+  }
+  return changes.empty() ? "no other --ranks or --weights on this machine would fit"
+                         : changes + " would fit";
 }
 
-std::string plan_text(const Planning& planning, const ModelShape& shape, const RankMap& ranks) {
-  const Plan& plan = planning.best.plan;
-  std::string text =
-      fmt::format("machine {}, {} rank{}; {} ({} experts of {}, top {})\n", ranks.cluster().name,
-                  ranks.num_ranks(), ranks.num_ranks() == 1 ? "" : "s", shape.family,
-                  shape.num_experts, format_bytes(shape.expert_bytes), shape.top_k);
-  text += describe(plan.placement) + "\n";
-  text += "a step takes " + step_text(planning.best.step) + "\n";
-  text += fmt::format("contiguous: {} ({:+.1f} %); balancedness {:.4f}, contiguous {:.4f}\n",
-                      ms(planning.contiguous.step_us),
-                      100 * (planning.contiguous.step_us / planning.best.step.step_us - 1),
-                      planning.cost.balancedness, planning.contiguous_cost.balancedness);
-  text += fmt::format(
-      "experts and links of all layers: {:.1f} us, no plan is below {:.1f} us: gap "
-      "{:.2f} %\n",
-      plan.predicted_us, plan.bound_us, 100 * plan.gap());
-  if (planning.cost.package_bytes_us > 0) {
-    text += fmt::format("links between sockets or nodes: {:.1f} us of traffic, contiguous {:.1f}\n",
-                        planning.cost.package_bytes_us, planning.contiguous_cost.package_bytes_us);
+std::optional<Placement> previous_of(const RunConfig& config, const ModelShape& shape) {
+  if (!config.plan.previous.empty()) return read_placement(config.plan.previous, shape);
+  if (config.plan.max_moves >= 0) {
+    fail(ErrorKind::kInput, "--max-moves ", config.plan.max_moves, " wants --previous FILE");
   }
-  if (plan.num_moves > 0) text += fmt::format("moves: {} slots\n", plan.num_moves);
-  text += memory_text(planning, shape);
-  text += "advice:\n";
-  for (const std::string& line :
-       {rank0_advice(planning), replicas_advice(planning), exchange_advice(planning)}) {
-    if (!line.empty()) text += "  " + line + "\n";
-  }
-  return text;
+  return std::nullopt;
 }
 
-void write_file(const std::string& option, const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
+void write_picture(const std::string& path, const std::string& svg) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << svg;
   file.close();
-  if (!file) fail(ErrorKind::kEnvironment, option, " ", path, ": cannot be written");
+  if (!file) fail(ErrorKind::kEnvironment, "cannot write ", path);
+}
+
+void write_pictures(const PlanOptions& o, const PlanProblem& problem, const ChosenPlan& chosen) {
+  if (!o.svg.empty()) write_picture(o.svg, cluster_svg(problem.ranks.cluster()));
+  if (!o.loads_svg.empty()) {
+    const ModelShape& shape = problem.shape;
+    const auto shares =
+        problem.loads ? loaded_shares(shape, *problem.loads) : uniform_shares(shape);
+    write_picture(o.loads_svg, loads_svg(shape, shares));
+  }
+  if (!o.map_svg.empty()) {
+    const Placement& placement = chosen.best.plan.placement;
+    write_picture(o.map_svg,
+                  placement_map_svg(placement, plan_figures(problem, placement),
+                                    problem.ranks.cluster().name + ": experts on ranks"));
+  }
 }
 
 }  // namespace
@@ -139,27 +93,34 @@ int plan(const RunConfig& config) {
   const Cluster cluster = machine_named(o.machine);
   const bool on_gpus = runs_on_gpus(cluster, config.common);
   const ModelShape shape = shape_of(config.common, on_gpus);
-  const RankMap ranks = ranks_on(cluster, config.common.ranks, on_gpus, o.coordinators);
-  std::optional<ExpertLoads> loads;
-  if (!o.loads.empty()) loads = read_loads(o.loads, shape);
-  std::optional<Placement> previous;
-  if (!o.previous.empty()) previous = read_placement(o.previous, shape);
-  const Planning planning =
-      make_plan({.shape = &shape,
-                 .ranks = &ranks,
-                 .loads = loads ? &*loads : nullptr,
-                 .batch = static_cast<double>(o.batch > 0 ? o.batch : 64),
-                 .context = static_cast<double>(o.context > 0 ? o.context : 2048),
-                 .num_replicas = o.replicas,
-                 .survive = o.survive,
-                 .previous = previous ? &*previous : nullptr,
-                 .max_moves = o.max_moves});
-  write_out(plan_text(planning, shape, ranks));
-  const Placement& placement = planning.best.plan.placement;
-  if (!o.out.empty()) write_placement(o.out, placement, shape, notes_of(planning, ranks));
-  const auto shares = loads ? loaded_shares(shape, *loads) : uniform_shares(shape);
-  if (!o.loads_svg.empty()) write_file("--loads-svg", o.loads_svg, loads_svg(shape, shares));
-  if (!o.map_svg.empty()) write_file("--map-svg", o.map_svg, map_svg(shape, placement, shares));
+  if (shape.num_moe_layers() == 0) fail(ErrorKind::kInput, "the model has no experts to place");
+  const RankMap ranks = ranks_on(cluster, config.common.ranks, on_gpus, "1");
+  const std::optional<ExpertLoads> loads = loads_named(o.loads, shape);
+  const std::optional<Placement> previous = previous_of(config, shape);
+  PlanProblem problem{.shape = shape,
+                      .ranks = ranks,
+                      .loads = loads,
+                      .capacity_slots = {},
+                      .batch = o.batch[0],
+                      .context = o.context > 0 ? o.context : kDefaultContext,
+                      .previous = previous ? &*previous : nullptr,
+                      .max_moves = o.max_moves,
+                      .survives_one = o.survive > 0};
+  const std::vector<RankRoom> rooms = rank_rooms(shape, ranks, problem.batch, problem.context);
+  problem.capacity_slots = slots_that_fit(shape, rooms, problem.batch, problem.context);
+  try {
+    const ChosenPlan chosen = choose_plan(problem, o.replicas);
+    write_out(plan_report(problem, rooms, chosen));
+    if (!o.out.empty()) {
+      write_placement(o.out, chosen.best.plan.placement, shape, plan_notes(problem, chosen));
+    }
+    write_pictures(o, problem, chosen);
+  } catch (const Error& error) {
+    const int64_t need = int64_t{shape.num_moe_layers()} * shape.num_experts;
+    if (problem.capacity_slots.empty() || total(problem.capacity_slots) >= need) throw;
+    fail(error.kind(), error.what(), "; ",
+         smallest_change(config, ranks, problem.batch, problem.context));
+  }
   return 0;
 }
 

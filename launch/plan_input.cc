@@ -8,6 +8,8 @@
 #include "model/config.h"
 #include "model/weight_format.h"
 #include "topology/cluster_file.h"
+#include "topology/load_file.h"
+#include "topology/probe_cluster.h"
 #include "topology/simulator.h"
 
 namespace colibri {
@@ -35,11 +37,7 @@ ModelShape shape_of(const CommonOptions& options, bool is_on_gpu) {
 }
 
 Cluster machine_named(const std::string& name) {
-  if (name == "auto") {
-    fail(ErrorKind::kUnsupported,
-         "--machine auto is not part of this version yet; want a machine "
-         "file, as bench --calibrate writes it, or a name");
-  }
+  if (name == "auto") return probe_cluster();
   return find_cluster(name);
 }
 
@@ -72,8 +70,10 @@ std::vector<std::vector<double>> shares_named(const std::string& routing, const 
       return zipf_shares(shape, skew, kZipfSeed);
     }
   }
-  fail(ErrorKind::kInput, "--routing is '", routing,
-       "', want uniform, or zipf:S with S from 0 to 20");
+  if (routing.rfind(kZipf, 0) == 0) {
+    fail(ErrorKind::kInput, "'", routing, "' wants zipf:S with S from 0 to 20");
+  }
+  return loaded_shares(shape, read_loads(routing, shape));
 }
 
 }  // namespace colibri

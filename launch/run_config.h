@@ -20,7 +20,7 @@ struct CommonOptions {
   std::string record_routes;        // file for what the routers chose; empty: none
   std::string record_loads;         // file for how often experts were chosen; empty: none
   double loads_decay = 0;           // what that file held before counts this much less; 0: nothing
-  std::string loads;                // such a file, for --placement auto
+  std::string loads;                // such a file, uniform or zipf:S, for --placement auto
   std::string machine;              // a machine file or name, likewise; empty: ranks that are alike
   std::string weights = "auto";
   std::string dense_weights = "auto";
@@ -147,12 +147,11 @@ struct PlanOptions {
   std::string machine = "auto";    // a machine file, the name of one inside, or auto: this machine
   bool show = false;               // print and draw the machine instead of planning
   std::string loads;               // a file of --record-loads; empty: uniform
-  int64_t batch = 0;               // tokens of a decode step; 0: 64
+  std::vector<int64_t> batch{64};  // one: tokens of a decode step
   int64_t context = 0;             // positions of each sequence; 0: 2048
   std::string previous;            // a placement file to stay near
   int64_t max_moves = -1;          // slots that ranks may have to read; -1: any number
   int survive = 0;                 // lost ranks that memory is kept for: 0 or 1
-  std::string coordinators = "1";  // a number, or all: every rank runs its own attention
   int replicas = -1;               // slots a layer beyond one an expert; -1: as advised
   std::string out;                 // the placement file to write
   std::string svg, loads_svg, map_svg;  // pictures: of the machine, of loads, of experts on ranks

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "launch/plan_input.h"
-#include "launch/planning.h"
 #include "launch/simulate_report.h"
 #include "launch/standard_out.h"
 #include "topology/placement_file.h"
+#include "topology/planner.h"
 #include "topology/simulator.h"
 
 namespace colibri {
@@ -89,13 +89,11 @@ class Simulator {
       of_layer.tokens = shares[layer];
     }
     const auto context = static_cast<double>(config_.simulate.context);
-    return make_plan({.shape = &shape_,
-                      .ranks = &map,
-                      .loads = &loads,
-                      .batch = batch,
-                      .context = context,
-                      .capacity_slots = capacity_slots(map, batch * (context + 1))})
-        .best.plan.placement;
+    const double each = batch / static_cast<double>(map.coordinators().size());
+    const LayerTerms terms = layer_terms(shape_, map, {.size = decode_size(each, context)});
+    PlanRequest request{shape_, terms, &loads};
+    request.capacity_slots = capacity_slots(map, batch * (context + 1));
+    return plan_placement(request).placement;
   }
 
   std::vector<int64_t> capacity_slots(const RankMap& map, double kv_positions) const {

@@ -227,11 +227,12 @@ void add_plan(CLI::App& app, RunConfig& config) {
   add(app, "--machine", o.machine, "auto (this one), a machine file, or a name such as 8xh200");
   app.add_flag("--show", o.show, "Print the machine instead of planning");
   app.add_option("--loads", o.loads, "File of --record-loads to place by");
-  add(app, "--batch", o.batch, "Tokens of a decode step (0: 64)");
+  app.add_option("--batch", o.batch, "Tokens of a decode step")
+      ->delimiter(',')
+      ->capture_default_str();
   add(app, "--context", o.context, "Positions of each sequence (0: 2048)");
   app.add_option("--previous", o.previous, "Placement file to stay near");
   add(app, "--max-moves", o.max_moves, "Most experts that ranks may have to read (-1: any)");
-  add(app, "--coordinators", o.coordinators, "A number, or all: each rank runs its own attention");
   add(app, "--survive", o.survive, "1: keep room for the experts of any one rank");
   add(app, "--replicas", o.replicas, "Slots a layer beyond one an expert (-1: as advised)");
   app.add_option("--out", o.out, "The placement file to write");

@@ -94,6 +94,11 @@ Placement round_robin_placement(const ModelShape& shape, const PlacementOptions&
 Placement random_placement(const ModelShape& shape, const PlacementOptions& options, uint64_t seed,
                            int num_replicas = 0);
 
+// [MoE layers][R] slots that each rank can have in each layer when its capacity is spread so that
+// layers differ by one slot at most and everything fits whenever the total does; E without limit.
+std::vector<std::vector<int>> layer_rooms(const ModelShape& shape, int num_ranks,
+                                          std::span<const int64_t> capacity_slots);
+
 // Fails with kEnvironment naming the first rank whose slots exceed its capacity. Empty: no limit.
 void check_capacity(const Placement& placement, std::span<const int64_t> capacity_slots);
 

@@ -152,11 +152,13 @@ Json parse_json(std::string_view text, const std::string& where) {
 }  // namespace
 
 std::string placement_text(const Placement& placement, const ModelShape& shape,
-                           const PlanNotes& notes) {
+                           const std::string& notes) {
   std::ostringstream out;
   const Json model = {{"family", shape.family}, {"fingerprint", shape.fingerprint}};
   out << "{\n  \"colibri_placement\": " << kVersion << ",\n  \"model\": " << model.dump()
-      << ",\n  \"num_ranks\": " << placement.num_ranks() << ",\n  \"layers\": [";
+      << ",\n  \"num_ranks\": " << placement.num_ranks();
+  if (!notes.empty()) out << ",\n  \"plan\": " << notes;
+  out << ",\n  \"layers\": [";
   const char* separator = "\n";
   for (int layer = 0; layer < placement.num_layers(); ++layer) {
     if (!placement.has_experts(layer)) continue;
@@ -167,23 +169,20 @@ std::string placement_text(const Placement& placement, const ModelShape& shape,
     out << std::exchange(separator, ",\n") << "    {\"layer\": " << layer
         << ", \"experts\": " << ranks.dump() << "}";
   }
-  out << "\n  ]";
-  if (!notes.empty()) {
-    Json plan = Json::object();
-    for (const auto& [name, text] : notes) plan[name] = text;
-    out << ",\n  \"plan\": " << plan.dump(4, ' ', true, Json::error_handler_t::replace);
-  }
-  out << "\n}\n";
+  out << "\n  ]\n}\n";
   return out.str();
 }
 
 Placement parse_placement(std::string_view text, const std::string& where,
                           const ModelShape& shape) {
   const Json json = parse_json(text, where);
-  const Fields file(json, where, {"colibri_placement", "model", "num_ranks", "layers", "plan"});
+  const Fields file(json, where, {"colibri_placement", "model", "num_ranks", "plan", "layers"});
   file.integer("colibri_placement", kVersion, kVersion);
   check_model(Fields(file.at("model"), where + ": model", {"family", "fingerprint"}), shape, where);
   const int num_ranks = file.integer("num_ranks", 1, kMaxRanks);
+  if (json.contains("plan") && !json.at("plan").is_object()) {
+    fail(ErrorKind::kInput, where, ": plan is no object");
+  }
   const Json& layers = file.list("layers");
   if (layers.size() != static_cast<size_t>(shape.num_moe_layers())) {
     fail(ErrorKind::kInput, where, ": ", layers.size(), " layers, the model has ",
@@ -230,7 +229,7 @@ Placement read_placement(const std::filesystem::path& path, const ModelShape& sh
 }
 
 void write_placement(const std::filesystem::path& path, const Placement& placement,
-                     const ModelShape& shape, const PlanNotes& notes) {
+                     const ModelShape& shape, const std::string& notes) {
   std::filesystem::path partial = path;
   partial += ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);

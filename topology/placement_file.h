@@ -5,20 +5,16 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "topology/placement.h"
 
 namespace colibri {
 
-// What a plan says of itself: names and texts, kept in the file, read by nobody but people.
-using PlanNotes = std::vector<std::pair<std::string, std::string>>;
-
-// JSON, one line a layer. parse_placement(placement_text(p)) == p. `shape` gives the model's
-// fingerprint.
+// JSON, one line a layer. parse_placement(to_text(p)) == p. `shape` gives the model's fingerprint.
+// `notes`: text of a JSON object that stands under "plan" for people and is not read back (what
+// `colibri plan` predicted and advises); empty: none.
 std::string placement_text(const Placement& placement, const ModelShape& shape,
-                           const PlanNotes& notes = {});
+                           const std::string& notes = "");
 
 // Reads the text form. `where` (a path) begins every message. Slots are in the file's order.
 // Errors: kInput for text that is not a placement (line, key, what came, what was wanted), for
@@ -30,7 +26,7 @@ Placement read_placement(const std::filesystem::path& path, const ModelShape& sh
 
 // Writes under a temporary name and renames. kEnvironment when that fails.
 void write_placement(const std::filesystem::path& path, const Placement& placement,
-                     const ModelShape& shape, const PlanNotes& notes = {});
+                     const ModelShape& shape, const std::string& notes = "");
 
 enum class PlacementKind : uint8_t { kContiguous, kRoundRobin, kRandom, kFile, kAuto };
 
@@ -44,9 +40,9 @@ struct PlacementChoice {
 // for an empty text or a seed that is not a number.
 PlacementChoice parse_placement_option(const std::string& text);
 
-// The placement asked for, but kAuto, which wants a planner (kInternal); held against `options`: a
-// file's number of ranks and the capacities. kInput for a file for another number of ranks, or with
-// --coordinator-experts besides a file.
+// The placement asked for, held against `options`: a file's number of ranks and the capacities.
+// kInput for a file for another number of ranks, with --coordinator-experts besides a file, and for
+// kAuto, which wants a machine (topology/planner.h).
 Placement make_placement(const PlacementChoice& choice, const ModelShape& shape,
                          const PlacementOptions& options);
 

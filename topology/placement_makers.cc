@@ -55,27 +55,6 @@ void check_total_room(const ModelShape& shape, const PlacementOptions& options) 
   }
 }
 
-// Room of each rank in each MoE layer. A rank's slots are spread evenly; the remainder goes to
-// consecutive layers, each rank beginning where the one before ended, so that layers differ by one
-// slot at most and everything fits whenever the total does.
-Counts room_by_layer(const ModelShape& shape, const PlacementOptions& options) {
-  const auto num_layers = static_cast<size_t>(shape.num_moe_layers());
-  const auto num_ranks = static_cast<size_t>(options.num_ranks);
-  Counts room(num_layers, std::vector<int>(num_ranks, shape.num_experts));
-  if (options.capacity_slots.empty() || num_layers == 0) return room;
-  size_t next = 0;
-  for (size_t rank = 0; rank < num_ranks; ++rank) {
-    const int64_t most = int64_t{shape.num_experts} * static_cast<int64_t>(num_layers);
-    const auto slots =
-        static_cast<size_t>(std::clamp<int64_t>(options.capacity_slots[rank], 0, most));
-    for (size_t i = 0; i < num_layers; ++i) {
-      room[i][rank] = static_cast<int>(slots / num_layers);
-    }
-    for (size_t i = 0; i < slots % num_layers; ++i) ++room[next++ % num_layers][rank];
-  }
-  return room;
-}
-
 // How many of E experts each rank holds, given its room.
 std::vector<int> share_out(int num_experts, int coordinator_experts, const std::vector<int>& room) {
   std::vector<int> count(room.size(), 0);
@@ -98,7 +77,7 @@ std::vector<int> share_out(int num_experts, int coordinator_experts, const std::
 Counts count_experts(const ModelShape& shape, const PlacementOptions& options) {
   check_options(shape, options);
   check_total_room(shape, options);
-  Counts counts = room_by_layer(shape, options);
+  Counts counts = layer_rooms(shape, options.num_ranks, options.capacity_slots);
   for (auto& layer : counts) {
     layer = share_out(shape.num_experts, options.coordinator_experts, layer);
   }
@@ -170,6 +149,25 @@ std::vector<int32_t> ascending(int num_experts) {
 
 }  // namespace
 
+// A rank's slots are spread evenly; the remainder goes to consecutive layers, each rank beginning
+// where the one before ended.
+std::vector<std::vector<int>> layer_rooms(const ModelShape& shape, int num_ranks,
+                                          std::span<const int64_t> capacity_slots) {
+  const auto num_layers = static_cast<size_t>(shape.num_moe_layers());
+  Counts room(num_layers, std::vector<int>(static_cast<size_t>(num_ranks), shape.num_experts));
+  if (capacity_slots.empty() || num_layers == 0) return room;
+  size_t next = 0;
+  for (size_t rank = 0; rank < static_cast<size_t>(num_ranks); ++rank) {
+    const int64_t most = int64_t{shape.num_experts} * static_cast<int64_t>(num_layers);
+    const auto slots = static_cast<size_t>(std::clamp<int64_t>(capacity_slots[rank], 0, most));
+    for (size_t i = 0; i < num_layers; ++i) {
+      room[i][rank] = static_cast<int>(slots / num_layers);
+    }
+    for (size_t i = 0; i < slots % num_layers; ++i) ++room[next++ % num_layers][rank];
+  }
+  return room;
+}
+
 Placement contiguous_placement(const ModelShape& shape, const PlacementOptions& options) {
   const Counts counts = count_experts(shape, options);
   const std::vector<int32_t> order = ascending(shape.num_experts);
@@ -185,7 +183,7 @@ Placement round_robin_placement(const ModelShape& shape, const PlacementOptions&
 Placement random_placement(const ModelShape& shape, const PlacementOptions& options, uint64_t seed,
                            int num_replicas) {
   const Counts counts = count_experts(shape, options);
-  const Counts room = room_by_layer(shape, options);
+  const Counts room = layer_rooms(shape, options.num_ranks, options.capacity_slots);
   Random random(seed);
   return assemble(shape, options.num_ranks, [&](size_t i) {
     std::vector<int32_t> order = ascending(shape.num_experts);

@@ -31,7 +31,7 @@ PlacementChoice parse_placement_option(const std::string& text) {
   if (text == "auto") return {.kind = PlacementKind::kAuto};
   if (text.empty()) {
     fail(ErrorKind::kInput,
-         "--placement is empty, want contiguous, round-robin, random:SEED or a file");
+         "--placement is empty, want contiguous, round-robin, random:SEED, auto or a file");
   }
   return {.kind = PlacementKind::kFile, .path = text};
 }
@@ -46,7 +46,9 @@ Placement make_placement(const PlacementChoice& choice, const ModelShape& shape,
     case PlacementKind::kRandom:
       return random_placement(shape, options, choice.seed);
     case PlacementKind::kAuto:
-      fail(ErrorKind::kInternal, "--placement auto without a planner");
+      fail(ErrorKind::kInput,
+           "--placement auto is planned for a machine, which this verb does not look at; write a "
+           "file with `colibri plan --out FILE` and give that");
     case PlacementKind::kFile:
       break;
   }

@@ -1,15 +1,5 @@
-// Decides which rank holds which experts, and which of them twice: the placement with the smallest
-// predicted time of a layer (topology/layer_terms.h), each layer for itself.
-//
-// Method. (1) Slots beyond one an expert go, one after the other, to the expert whose slots carry
-// most. (2) Slots in descending order of what they cost, each to the rank that is done first with
-// it (longest processing time first). (3) Moves and swaps of slots that make the layer's time
-// smaller, at the rank that takes longest, then across the links. Tiny problems are searched
-// exhaustively. A pure function; the same request gives the same plan on every machine.
-//
-// Bound. No placement with the same slots is faster than
-//   max(sum over experts of one slot's cost / ranks that may hold any, largest cost of one expert
-//   in as many slots as there may be) + the links' time if each token went to one rank.
+// Where experts should lie, and how many copies of each: from what a layer costs (LayerTerms), how
+// often experts are chosen, and what each rank can hold. Method and formulas: docs/placement.md.
 #pragma once
 
 #include <cstdint>
@@ -17,55 +7,66 @@
 #include <string>
 #include <vector>
 
-#include "base/model_shape.h"
 #include "topology/layer_terms.h"
+#include "topology/loads.h"
 #include "topology/placement.h"
 
 namespace colibri {
 
+// What is borrowed outlives the call.
 struct PlanRequest {
-  const ModelShape* shape = nullptr;
-  const LayerTerms* terms = nullptr;  // of every layer; [R] ranks
-  // [L][E] chance that a token chooses each expert, sum K; dense layers empty.
-  std::vector<std::vector<double>> shares = {};
-  // [L][E (E - 1) / 2] chance that it chooses both; empty, or empty for a layer: not known.
-  std::vector<std::vector<double>> pair_shares = {};
-  int num_replicas = 0;  // slots a layer beyond one an expert
-  bool rank0_holds_experts =
-      false;                     // of several ranks; it does anyway where the others have no room
-  bool has_equal_slots = false;  // every rank that holds any holds as many (of E + replicas)
+  const ModelShape& shape;
+  const LayerTerms& terms;             // of each MoE layer; its ranks are the plan's, R
+  const ExpertLoads* loads = nullptr;  // null: all experts alike
   // [R] slots that each rank's memory holds, all layers together; empty: no limit.
   std::vector<int64_t> capacity_slots = {};
-  std::vector<int> domain_of_rank = {};  // [R] what fails together; empty: each rank by itself
-  bool ignores_links = false;            // for comparison
-  // Moves and swaps that are tried across the links, a layer. More find more, up to a point.
-  int effort = 400;
-  // A placement to stay near: slots move only for a gain of more than a thousandth of the layer.
-  const Placement* previous = nullptr;
-  int64_t max_moves = -1;  // slots that ranks may have to read; -1: any number
+  int coordinator_slots =
+      -1;             // most slots a layer on rank 0, where the others hold the rest; -1: any
+  int replicas = -1;  // most slots a layer beyond one an expert; -1: as many as help
+  std::vector<int> domain_of_rank = {};  // [R] what is lost together: a node, a socket; empty: none
+  bool survives_one = false;             // leave room for the experts of any one rank but rank 0
+  const Placement* previous = nullptr;   // stay near it
+  int64_t max_moves = -1;                // slots that ranks may have to read; -1: any number
+  // Part of a layer's time that each slot that moves must gain, with `previous`.
+  double least_gain = 5e-4;
+  // Of the links' time in what is made small; 0 plans as if bytes cost nothing.
+  double link_weight = 1;
+  // Of the ranks' time for experts, that is hidden behind something else: less is no gain.
+  double hidden_us = 0;
+  int64_t effort = 6'000;  // candidates looked at in a layer; the same plan on every machine
+};
+
+struct PlannedLayer {
+  int layer = 0;
+  LayerTime time;
+  double bound_us = 0;  // no placement within the limits takes less
 };
 
 struct Plan {
   Placement placement;
-  double predicted_us = 0, bound_us = 0;  // sums over the layers
-  double expert_us = 0, dispatch_us = 0, combine_us = 0;
-  int64_t num_moves = 0;  // slots that are not in `previous`
+  std::vector<PlannedLayer> layers;       // MoE layers, ascending
+  double predicted_us = 0, bound_us = 0;  // sums over `layers`
+  double start_us = 0;    // of `previous`, or of contiguous parts: what the plan is better than
+  int64_t num_moves = 0;  // slots that ranks read which `previous` does not have there
 
+  // Part by which the prediction may be above the best there is.
   double gap() const { return bound_us > 0 ? predicted_us / bound_us - 1 : 0; }
 };
 
-// Errors: kEnvironment, naming need and room in slots and bytes, when the experts do not fit into
-// the capacities; kInput for more replicas than distinct ranks allow, for a previous placement of
-// other ranks, and for sizes that do not match.
+// Every expert has a slot, no rank two of one expert, no rank more than it can hold. Never slower
+// by the terms than contiguous parts; ranks of equal terms may change names without a change of
+// time. Deterministic. With `previous`: where a new plan is no better nothing moves. Up to 4 ranks
+// and 8 experts the best placement there is, when the search comes to its end. Errors: kEnvironment
+// when the experts do not fit, with need, room and the smallest change that would do; also when
+// survives_one or max_moves cannot be kept. kInput for sizes that do not match. Cost: about O(L (E
+// R + effort)).
 Plan plan_placement(const PlanRequest& request);
 
-// What a placement costs by the same terms.
-struct PlacementCost {
-  double total_us = 0, expert_us = 0, dispatch_us = 0, combine_us = 0;
-  double balancedness =
-      0;  // mean over the layers of mean time / largest time of the ranks that hold any
-  double package_bytes_us = 0, node_bytes_us = 0;  // time on links between sockets, between nodes
-};
-PlacementCost cost_of(const PlanRequest& request, const Placement& placement);
+// Time of one MoE layer under a placement, by request's terms and loads.
+LayerTime planned_layer_time(const PlanRequest& request, const Placement& placement, int layer);
+
+// Mean over max of the ranks' expected pairs, over ranks that may hold experts (`num_holders`): 1
+// is perfect balance.
+double balancedness(const LayerFigures& figures, int num_holders);
 
 }  // namespace colibri

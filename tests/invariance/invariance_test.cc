@@ -163,6 +163,8 @@ std::vector<Point> other_ways() {
   }
   points.push_back({1, 1, 64, "contiguous", false, true});
   points.push_back({3, 1, 7, "random:2", true, true});
+  points.push_back({3, 1, 7, "auto", true});
+  points.push_back({5, 1, 64, "auto", true, false, "auto", true});
   points.push_back({2, 1, kWholePrompt, "contiguous", false, false, "auto", true});
   points.push_back({5, 1, 7, "random:3", true, false, "auto", true});
   // All steps, and with so little room for results that most run again.

@@ -147,9 +147,21 @@ TEST(WrongInputTest, NoPromptAndTwoPrompts) {
       {generate(kDemo, {"--prompt", "a", "--prompt-ids", "1"}), 2, {"2 prompts"}});
 }
 
-TEST(WrongInputTest, UnknownOptionAndVerbToCome) {
+TEST(WrongInputTest, UnknownOption) {
   expect_refused_everywhere({generate(kDemo, {"--prompt", "x", "--no-such"}), 2, {"--no-such"}});
-  expect_refused_everywhere({{"plan", "--model", kDemo}, 3, {"plan"}});
+}
+
+TEST(WrongInputTest, PlansThatCannotBe) {
+  const auto plan = [](std::vector<std::string> more) {
+    return joined({kProgram, "plan", "--shape", "deepseek-v3", "--weights", "q8"}, more);
+  };
+  expect_refused(plan({"--machine", "nowhere"}), {{}, 2, {"nowhere", "8xh200"}});
+  expect_refused(plan({"--machine", "8xh200", "--max-moves", "3"}), {{}, 2, {"--previous"}});
+  expect_refused(plan({"--machine", "8xh200", "--loads", "some"}), {{}, 2, {"--loads", "zipf:S"}});
+  expect_refused(plan({"--machine", "8xh200", "--batch", "20000"}),
+                 {{}, 3, {"rank 0", "bytes are missing", "would fit"}});
+  expect_refused(plan({"--machine", "8xh200", "--ranks", "3"}),
+                 {{}, 3, {"do not fit", "bytes are missing", "would fit"}});
 }
 
 TEST(WrongInputTest, PlacementFileOfAnotherModel) {

@@ -1,115 +1,91 @@
 #include "tests/topology/eplb.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace colibri {
 namespace {
 
-// bin of each item: each bin takes items / bins of them.
-std::vector<int> pack(const std::vector<double>& weight, int bins) {
-  const int each = static_cast<int>(weight.size()) / bins;
-  std::vector<int> order(weight.size()), bin_of(weight.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (each == 1) return order;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return weight[static_cast<size_t>(a)] > weight[static_cast<size_t>(b)];
-  });
-  std::vector<double> sum(static_cast<size_t>(bins));
-  std::vector<int> count(sum.size());
-  for (const int item : order) {
-    int best = -1;
-    for (int bin = 0; bin < bins; ++bin) {
-      if (count[static_cast<size_t>(bin)] == each) continue;
-      if (best < 0 || sum[static_cast<size_t>(bin)] < sum[static_cast<size_t>(best)]) best = bin;
-    }
-    bin_of[static_cast<size_t>(item)] = best;
-    sum[static_cast<size_t>(best)] += weight[static_cast<size_t>(item)];
-    ++count[static_cast<size_t>(best)];
+using Items = std::vector<std::vector<size_t>>;  // of each bin
+
+// As many items in every bin, the heaviest first, each into the lightest bin that is not full.
+Items balanced_packing(const std::vector<double>& weights, size_t num_bins) {
+  const size_t each = weights.size() / num_bins;
+  Items bins(num_bins);
+  std::vector<size_t> order(weights.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (each == 1) {
+    for (const size_t item : order) bins[item].push_back(item);
+    return bins;
   }
-  return bin_of;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return weights[a] > weights[b]; });
+  std::vector<double> sums(num_bins, 0);
+  for (const size_t item : order) {
+    size_t best = num_bins;
+    for (size_t bin = 0; bin < num_bins; ++bin) {
+      if (bins[bin].size() < each && (best == num_bins || sums[bin] < sums[best])) best = bin;
+    }
+    bins[best].push_back(item);
+    sums[best] += weights[item];
+  }
+  return bins;
 }
 
-struct Copies {
-  std::vector<int> expert_of_slot, count;
+// The expert of each slot, and each expert's number of copies.
+struct Replicas {
+  std::vector<size_t> expert_of_slot;
+  std::vector<double> copies;
 };
 
-Copies replicate(const std::vector<double>& load, int num_slots) {
-  Copies copies{.expert_of_slot = std::vector<int>(load.size()),
-                .count = std::vector<int>(load.size(), 1)};
-  std::iota(copies.expert_of_slot.begin(), copies.expert_of_slot.end(), 0);
-  while (static_cast<int>(copies.expert_of_slot.size()) < num_slots) {
+Replicas replicate(const std::vector<double>& weights, size_t num_slots) {
+  Replicas replicas;
+  replicas.copies.assign(weights.size(), 1);
+  replicas.expert_of_slot.resize(weights.size());
+  std::iota(replicas.expert_of_slot.begin(), replicas.expert_of_slot.end(), size_t{0});
+  while (replicas.expert_of_slot.size() < num_slots) {
     size_t most = 0;
-    for (size_t e = 1; e < load.size(); ++e) {
-      if (load[e] / copies.count[e] > load[most] / copies.count[most]) most = e;
+    for (size_t e = 1; e < weights.size(); ++e) {
+      if (weights[e] / replicas.copies[e] > weights[most] / replicas.copies[most]) most = e;
     }
-    copies.expert_of_slot.push_back(static_cast<int>(most));
-    ++copies.count[most];
+    replicas.expert_of_slot.push_back(most);
+    ++replicas.copies[most];
   }
-  return copies;
+  return replicas;
 }
 
 }  // namespace
 
-EplbPlan eplb(const std::vector<double>& load, const EplbSizes& given) {
-  EplbSizes sizes = given;
-  if (sizes.num_groups % sizes.num_nodes != 0) sizes.num_groups = sizes.num_nodes = 1;
-  const size_t group_size = load.size() / static_cast<size_t>(sizes.num_groups);
-  std::vector<double> group_load(static_cast<size_t>(sizes.num_groups));
-  for (size_t e = 0; e < load.size(); ++e) group_load[e / group_size] += load[e];
-  const std::vector<int> node_of = pack(group_load, sizes.num_nodes);
-  EplbPlan plan;
-  const int gpus = sizes.num_gpus / sizes.num_nodes;
-  double most = 0, total = 0;
-  for (int node = 0; node < sizes.num_nodes; ++node) {
-    std::vector<int> experts;
-    std::vector<double> own;
-    for (size_t e = 0; e < load.size(); ++e) {
-      if (node_of[e / group_size] != node) continue;
-      experts.push_back(static_cast<int>(e));
-      own.push_back(load[e]);
+std::vector<std::vector<int32_t>> eplb(const std::vector<double>& loads, const EplbSizes& sizes) {
+  const bool is_hierarchical = sizes.num_groups % sizes.num_nodes == 0;
+  const auto num_nodes = static_cast<size_t>(is_hierarchical ? sizes.num_nodes : 1);
+  const auto num_groups = static_cast<size_t>(is_hierarchical ? sizes.num_groups : 1);
+  const size_t group_size = loads.size() / num_groups;
+  std::vector<double> of_group(num_groups, 0);
+  for (size_t e = 0; e < loads.size(); ++e) of_group[e / group_size] += loads[e];
+  std::vector<std::vector<int32_t>> gpus;
+  for (const auto& groups : balanced_packing(of_group, num_nodes)) {
+    std::vector<size_t> experts;
+    std::vector<double> weights;
+    for (const size_t group : groups) {
+      for (size_t i = 0; i < group_size; ++i) {
+        experts.push_back(group * group_size + i);
+        weights.push_back(loads[experts.back()]);
+      }
     }
-    const Copies copies = replicate(own, sizes.num_slots / sizes.num_nodes);
-    std::vector<double> weight;
-    for (const int e : copies.expert_of_slot) {
-      weight.push_back(own[static_cast<size_t>(e)] / copies.count[static_cast<size_t>(e)]);
+    const Replicas replicas = replicate(weights, static_cast<size_t>(sizes.num_slots) / num_nodes);
+    std::vector<double> of_slot;
+    for (const size_t e : replicas.expert_of_slot)
+      of_slot.push_back(weights[e] / replicas.copies[e]);
+    for (const auto& slots :
+         balanced_packing(of_slot, static_cast<size_t>(sizes.num_gpus) / num_nodes)) {
+      gpus.emplace_back();
+      for (const size_t slot : slots) {
+        gpus.back().push_back(static_cast<int32_t>(experts[replicas.expert_of_slot[slot]]));
+      }
     }
-    const std::vector<int> gpu_of = pack(weight, gpus);
-    std::vector<std::vector<int>> lists(static_cast<size_t>(gpus));
-    std::vector<double> sum(lists.size());
-    for (size_t slot = 0; slot < weight.size(); ++slot) {
-      const auto gpu = static_cast<size_t>(gpu_of[slot]);
-      const int expert = experts[static_cast<size_t>(copies.expert_of_slot[slot])];
-      plan.num_duplicates +=
-          static_cast<int>(std::count(lists[gpu].begin(), lists[gpu].end(), expert));
-      lists[gpu].push_back(expert);
-      sum[gpu] += weight[slot];
-    }
-    for (const double s : sum) {
-      most = std::max(most, s);
-      total += s;
-    }
-    plan.experts_of_gpu.insert(plan.experts_of_gpu.end(), lists.begin(), lists.end());
   }
-  plan.balancedness = total / sizes.num_gpus / most;
-  return plan;
-}
-
-std::vector<double> eplb_zipf(int num_experts, double skew, uint64_t seed) {
-  std::vector<double> load;
-  double sum = 0;
-  for (int e = 0; e < num_experts; ++e) {
-    load.push_back(std::pow(e + 1, -skew));
-    sum += load.back();
-  }
-  uint64_t state = 2 * seed + 1;
-  for (size_t e = load.size() - 1; e > 0; --e) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    std::swap(load[e], load[(state >> 33) % (e + 1)]);
-  }
-  for (double& value : load) value *= 8 / sum;
-  return load;
+  return gpus;
 }
 
 }  // namespace colibri

@@ -1,6 +1,5 @@
-// The published load balancer that the planner is compared with, as its paper and readers describe
-// it: copies for the expert with the largest load a copy, then packing by descending load into bins
-// of equal size. One layer.
+// The expert-parallel load balancer of DeepSeek, written anew from a description of what it does,
+// to hold the planner against: greedy copies, then greedy packing into equal numbers of slots.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +8,13 @@
 namespace colibri {
 
 struct EplbSizes {
-  int num_slots = 0, num_groups = 1, num_nodes = 1, num_gpus = 1;
+  int num_slots = 0;  // P, a multiple of num_gpus
+  int num_gpus = 0;
+  int num_nodes = 1;   // with groups that divide by it: a group stays on one node
+  int num_groups = 1;  // of neighbouring experts
 };
-struct EplbPlan {
-  std::vector<std::vector<int>> experts_of_gpu;
-  double balancedness = 0;  // mean over largest load of the GPUs
-  int num_duplicates = 0;   // second copies of an expert on one GPU
-};
-// Hierarchical where the groups divide evenly over the nodes and there are several, else global.
-EplbPlan eplb(const std::vector<double>& load, const EplbSizes& sizes);
 
-// Loads ~ 1 / rank^skew, shuffled, sum 8.
-std::vector<double> eplb_zipf(int num_experts, double skew, uint64_t seed);
+// Experts of each GPU, [G][P / G], for the loads of one layer. An expert may stand twice on one.
+std::vector<std::vector<int32_t>> eplb(const std::vector<double>& loads, const EplbSizes& sizes);
 
 }  // namespace colibri

@@ -146,6 +146,22 @@ TEST(PlacementOptionTest, EachWordIsUnderstood) {
   EXPECT_EQ(random.kind, PlacementKind::kRandom);
   EXPECT_EQ(random.seed, UINT64_MAX);
   EXPECT_EQ(parse_placement_option("plans/p.json").path, "plans/p.json");
+  EXPECT_EQ(parse_placement_option("auto").kind, PlacementKind::kAuto);
+}
+
+TEST(PlacementOptionTest, AutoWantsAMachine) {
+  EXPECT_ERROR(make_placement({.kind = PlacementKind::kAuto}, small_shape(), {.num_ranks = 2}),
+               kInput, "colibri plan --out FILE");
+}
+
+TEST(PlacementFileTest, NotesOfAPlanAreNotReadBack) {
+  const ModelShape shape = small_shape();
+  const Placement placement = contiguous_placement(shape, {.num_ranks = 2});
+  const std::string text = placement_text(placement, shape, R"({"advice": [{"step_us": {}}]})");
+  EXPECT_NE(text.find("\"plan\": {\"advice\""), std::string::npos);
+  EXPECT_TRUE(parse_placement(text, "p.json", shape) == placement);
+  EXPECT_ERROR(parse_placement(placement_text(placement, shape, "3"), "p.json", shape), kInput,
+               "p.json: plan is no object");
 }
 
 TEST(PlacementOptionTest, WrongWordsAreNamed) {

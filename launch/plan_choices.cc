@@ -1,0 +1,134 @@
+#include "launch/plan_choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace colibri {
+namespace {
+
+constexpr int64_t kEffort = 60'000;  // nobody waits for this plan
+
+PlanRequest request_of(const PlanProblem& problem, const LayerTerms& terms) {
+  PlanRequest request{problem.shape, terms, problem.loads ? &*problem.loads : nullptr};
+  request.capacity_slots = problem.capacity_slots;
+  request.survives_one = problem.survives_one;
+  request.previous = problem.previous;
+  request.max_moves = problem.max_moves;
+  request.effort = kEffort;
+  for (int rank = 0; rank < problem.ranks.num_ranks(); ++rank) {
+    const ClusterPart& part = problem.ranks.part(rank);
+    request.domain_of_rank.push_back(part.node * 64 + std::max(0, part.package));
+  }
+  return request;
+}
+
+// Slots a layer beyond one an expert that the memory has room for.
+int64_t spare_slots(const PlanProblem& problem) {
+  if (problem.capacity_slots.empty()) return 0;  // what copies cost is not known
+  const int64_t layers = std::max(1, problem.shape.num_moe_layers());
+  const int64_t all = int64_t{problem.shape.num_experts} * layers;
+  int64_t room = 0;
+  for (const int64_t slots : problem.capacity_slots) room += std::min(slots, all);
+  return std::max<int64_t>(0, room / layers - problem.shape.num_experts);
+}
+
+std::vector<int> replica_choices(const PlanProblem& problem, int replicas) {
+  if (replicas >= 0) return {replicas};
+  std::vector<int> choices = {0};
+  const int64_t spare = spare_slots(problem);
+  for (int64_t n = problem.ranks.num_ranks(); n <= spare && choices.size() < 5; n *= 2) {
+    choices.push_back(static_cast<int>(n));
+  }
+  if (choices.size() == 1 && spare > 0) choices.push_back(static_cast<int>(spare));
+  return choices;
+}
+
+std::string coordinator_text(const PlannedChoice& choice) {
+  return choice.coordinator_slots == 0 ? "as few as fit" : "as many as pay";
+}
+
+// Of the choices with the best of the other question.
+PlanAdvice advice(std::string what, const std::vector<PlannedChoice>& choices,
+                  const std::string& answer,
+                  const std::function<std::string(const PlannedChoice&)>& name) {
+  PlanAdvice advice{std::move(what), answer, {}};
+  for (const PlannedChoice& choice : choices) {
+    advice.choices.emplace_back(name(choice), choice.step.step_us);
+  }
+  return advice;
+}
+
+// The first that no later one beats by more than a thousandth.
+const PlannedChoice& best_of(const std::vector<PlannedChoice>& choices) {
+  const PlannedChoice* best = &choices.front();
+  for (const PlannedChoice& choice : choices) {
+    if (choice.step.step_us < best->step.step_us * 0.999) best = &choice;
+  }
+  return *best;
+}
+
+}  // namespace
+
+LayerTerms plan_terms(const PlanProblem& problem) {
+  return layer_terms(problem.shape, problem.ranks,
+                     {.size = decode_size(static_cast<double>(problem.batch),
+                                          static_cast<double>(problem.context)),
+                      .adds_results = problem.adds_results});
+}
+
+SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, bool adds_results) {
+  SimulatorInput input{
+      .shape = &problem.shape,
+      .ranks = &problem.ranks,
+      .placement = &placement,
+      .shares = problem.loads ? loaded_shares(problem.shape, *problem.loads)
+                              : uniform_shares(problem.shape),
+      .size = decode_size(static_cast<double>(problem.batch), static_cast<double>(problem.context)),
+      .adds_results = adds_results};
+  return simulate_step(input);
+}
+
+PlannedChoice planned_choice(const PlanProblem& problem, int coordinator_slots, int replicas) {
+  const LayerTerms terms = plan_terms(problem);
+  PlanRequest request = request_of(problem, terms);
+  request.coordinator_slots = coordinator_slots;
+  request.replicas = replicas;
+  Plan plan = plan_placement(request);
+  SimulatedStep step = simulated(problem, plan.placement, problem.adds_results);
+  return {"", std::move(plan), std::move(step), coordinator_slots, replicas};
+}
+
+ChosenPlan choose_plan(const PlanProblem& problem, int replicas) {
+  std::vector<PlannedChoice> on_rank0;
+  const std::vector<int> counts = replica_choices(problem, replicas);
+  on_rank0.push_back(planned_choice(problem, -1, counts[0]));
+  if (problem.ranks.num_ranks() > 1) {
+    on_rank0.push_back(planned_choice(problem, 0, counts[0]));
+  }
+  const int slots = best_of(on_rank0).coordinator_slots;
+  std::vector<PlannedChoice> by_replicas;
+  for (const int count : counts) by_replicas.push_back(planned_choice(problem, slots, count));
+  const PlannedChoice* best = &best_of(by_replicas);
+  ChosenPlan chosen{*best, plan_terms(problem), {}};
+  if (on_rank0.size() > 1) {
+    chosen.advice.push_back(
+        advice("experts on rank 0", on_rank0, coordinator_text(*best), coordinator_text));
+  }
+  if (by_replicas.size() > 1) {
+    chosen.advice.push_back(
+        advice("replicas a layer", by_replicas, std::to_string(best->replicas),
+               [](const PlannedChoice& choice) { return std::to_string(choice.replicas); }));
+  }
+  if (problem.ranks.num_ranks() > 1) {
+    const double exact = simulated(problem, best->plan.placement, false).step_us;
+    const double reduced = simulated(problem, best->plan.placement, true).step_us;
+    chosen.advice.push_back({"--combine",
+                             reduced < exact ? "reduced" : "exact",
+                             {{"exact", exact}, {"reduced", reduced}}});
+  }
+  return chosen;
+}
+
+}  // namespace colibri

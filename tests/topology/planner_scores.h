@@ -1,0 +1,50 @@
+// Plans and EPLB's side by side, in the mean over seeds: for the tests and for the tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/topology/eplb.h"
+
+namespace colibri {
+
+struct EplbCase {
+  int num_experts = 0, num_gpus = 0, num_slots = 0;
+  int num_nodes = 1, num_groups = 1;
+  std::string name() const;
+};
+std::vector<EplbCase> eplb_cases();
+
+struct Pair {
+  double ours = 0, theirs = 0;
+};
+
+// Of shuffled Zipf(s) loads; held out: planned by 32768 sampled tokens, scored by 32768 others.
+struct BalanceScore {
+  Pair balance, held_out, duplicates;
+  double contiguous = 0;
+  double worst_difference = 0;  // of one seed's balance
+  double held_out_error = 0;    // standard error of the difference of means
+  double gap = 0;               // to the printed bound
+};
+BalanceScore balance_score(const EplbCase& c, double s, int num_seeds);
+
+// Ranks on all GPUs of a machine, equal slots, one spare each; experts of DeepSeek-V3's sizes.
+struct LinkCase {
+  std::string machine;
+  int num_nodes = 1;
+  double batch = 0;
+};
+std::vector<LinkCase> link_cases();
+
+struct LinkScore {
+  // At a balance no worse than EPLB's: what crosses sockets or nodes, as time on those links.
+  Pair balance, cross_us;
+  // By the cost model alone: a layer's time, and what crosses then.
+  Pair predicted_us;
+  double planned_cross_us = 0, planned_balance = 0;
+  double without_links_us = 0;  // planned as if links took no time
+};
+LinkScore link_score(const LinkCase& c, double s, int num_seeds);
+
+}  // namespace colibri
