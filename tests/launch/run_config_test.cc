@@ -70,7 +70,6 @@ TEST(RunConfigTest, WordsOutsideTheListAreNamedWithTheList) {
 
 TEST(RunConfigTest, ValidElsewhereButNotHereIsUnsupported) {
   EXPECT_ERROR(generate({"--prompt", "x", "--combine", "reduced"}), kUnsupported, "reduced");
-  EXPECT_ERROR(parse({"plan"}), kUnsupported, "'plan'");
 }
 
 TEST(RunConfigTest, ScoringWantsAFileForTheLogits) {
