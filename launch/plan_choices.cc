@@ -34,8 +34,23 @@ int64_t spare_slots(const PlanProblem& problem) {
   return std::max<int64_t>(0, room / layers - problem.shape.num_experts);
 }
 
+// Slots beyond one an expert in the layer that has most.
+int copies_in(const Placement& placement) {
+  int most = 0;
+  for (int layer = 0; layer < placement.num_layers(); ++layer) {
+    if (!placement.has_experts(layer)) continue;
+    int slots = 0;
+    for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+      slots += static_cast<int>(placement.experts_of(layer, rank).size());
+    }
+    most = std::max(most, slots - placement.num_experts());
+  }
+  return most;
+}
+
 std::vector<int> replica_choices(const PlanProblem& problem, int replicas) {
   if (replicas >= 0) return {replicas};
+  if (problem.previous != nullptr) return {copies_in(*problem.previous)};
   std::vector<int> choices = {0};
   const int64_t spare = spare_slots(problem);
   for (int64_t n = problem.ranks.num_ranks(); n <= spare && choices.size() < 5; n *= 2) {
@@ -104,7 +119,7 @@ ChosenPlan choose_plan(const PlanProblem& problem, int replicas) {
   std::vector<PlannedChoice> on_rank0;
   const std::vector<int> counts = replica_choices(problem, replicas);
   on_rank0.push_back(planned_choice(problem, -1, counts[0]));
-  if (problem.ranks.num_ranks() > 1) {
+  if (problem.ranks.num_ranks() > 1 && problem.previous == nullptr) {
     on_rank0.push_back(planned_choice(problem, 0, counts[0]));
   }
   const int slots = best_of(on_rank0).coordinator_slots;

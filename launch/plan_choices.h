@@ -54,7 +54,7 @@ PlannedChoice planned_choice(const PlanProblem& problem, int coordinator_slots, 
 
 // Where rank 0 holds experts or not, and with how many replicas a layer (-1: several numbers are
 // tried), the fastest by the simulator; and what it says of results that are added before they
-// travel.
+// travel. Near a previous placement rank 0 and the number of replicas stay as they are.
 ChosenPlan choose_plan(const PlanProblem& problem, int replicas);
 
 // Of a placement, as a step of the problem runs it.

@@ -96,7 +96,7 @@ std::string memory_text(const PlanProblem& problem, const std::vector<RankRoom>&
     std::string line = "experts " + bytes_text(experts);
     for (const auto& [name, bytes] : room.fixed) line += ", " + name + " " + bytes_text(bytes);
     line += fmt::format(": {} of {}", bytes_text(experts + room.fixed_bytes()),
-                        bytes_text(room.have_bytes));
+                        room.have_bytes > 0 ? bytes_text(room.have_bytes) : "what is not told");
     if (line == before) continue;
     flush(rank);
     before = line;
