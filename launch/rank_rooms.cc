@@ -76,8 +76,9 @@ std::vector<RankRoom> rank_rooms(const ModelShape& shape, const RankMap& ranks, 
   std::vector<RankRoom> rooms;
   for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
     RankRoom room;
-    room.have_bytes =
-        static_cast<double>(ranks.device(rank).memory_bytes) / sharers[ranks.part(rank).name];
+    const int64_t have =
+        ranks.is_gpu(rank) ? ranks.device(rank).memory_bytes : ranks.part(rank).memory_bytes;
+    room.have_bytes = static_cast<double>(have) / sharers[ranks.part(rank).name];
     if (std::find(coordinators.begin(), coordinators.end(), rank) != coordinators.end()) {
       const auto share = static_cast<double>(coordinators.size());
       room.fixed.emplace_back("weights", static_cast<double>(shape.coordinator_weight_bytes));
