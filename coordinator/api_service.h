@@ -49,6 +49,8 @@ struct ApiEngine {
   Engine& engine;
   ExpertRanks& ranks;
   RankTracer& tracer;
+  // Called on the engine's thread after each step; may be empty.
+  std::function<void()> after_step = {};
 };
 
 class ApiService {

@@ -55,6 +55,7 @@ void ApiService::run(const ApiEngine& parts, const std::function<bool()>& is_ove
       begin_rebalance();
       works = step(engine);
       count_step(engine, works);
+      if (works && parts.after_step) parts.after_step();
       std::erase_if(live_, [](const auto& job) { return job->num_ended == job->choices.size(); });
       const bool is_idle = !works && jobs.empty() && !has_more() && !ranks_->is_rebalancing();
       if (is_idle && !is_open_) break;

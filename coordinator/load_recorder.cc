@@ -1,5 +1,7 @@
 #include "coordinator/load_recorder.h"
 
+#include <algorithm>
+
 namespace colibri {
 
 // Tokens of one sequence lie beside each other.
@@ -34,6 +36,19 @@ void LoadRecorder::on_routes(int layer, const Batch& batch, std::span<const int3
 ExpertLoads LoadRecorder::loads() const {
   const std::lock_guard lock(mutex_);
   return loads_;
+}
+
+ExpertLoads LoadRecorder::take() {
+  const std::lock_guard lock(mutex_);
+  ExpertLoads taken = loads_;
+  for (auto& layers : loads_.phases) {
+    for (LayerLoads& layer : layers) {
+      layer.num_tokens = 0;
+      std::fill(layer.tokens.begin(), layer.tokens.end(), 0);
+      std::fill(layer.pairs.begin(), layer.pairs.end(), 0);
+    }
+  }
+  return taken;
 }
 
 }  // namespace colibri

@@ -23,6 +23,8 @@ class LoadRecorder : public RouteObserver {
                  std::span<const float> weights) override;
 
   ExpertLoads loads() const;
+  // And begins anew.
+  ExpertLoads take();
 
  private:
   void find_phases(const Batch& batch);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "coordinator/return_capacity.h"
+#include "launch/auto_rebalance.h"
 #include "launch/device_choice.h"
 
 namespace colibri {
@@ -74,6 +75,7 @@ void check_serve(const ServeOptions& o) {
   check_range("--port", o.port, 0, 65535);
   check_range("--max-waiting", o.max_waiting, 0, 1 << 20);
   check_range("--survive", o.survive, 0, 1);
+  rebalance_steps(o.rebalance);
 }
 
 void check_model(const CommonOptions& o) {

@@ -134,6 +134,7 @@ struct ServeOptions {
   std::string served_model_name;  // empty: the last part of the model's path
   int max_waiting = 256;          // requests that wait; more are refused
   int survive = 0;                // lost ranks that memory is kept for: 0 or 1
+  std::string rebalance = "off";  // or every=N: plan by recent loads each N steps
   bool metrics_experts = false;   // /metrics counts each expert's tokens
   std::string profile_dir;        // below which /start_profile writes; empty: it is refused
 };

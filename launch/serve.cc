@@ -10,6 +10,7 @@
 #include "coordinator/api_service.h"
 #include "coordinator/http_server.h"
 #include "coordinator/scorer.h"
+#include "launch/auto_rebalance.h"
 #include "launch/model_session.h"
 #include "launch/model_text.h"
 #include "launch/prompts.h"
@@ -57,6 +58,8 @@ class Server {
       : context_(context),
         name_(model.name),
         host_(config.serve.host),
+        common_(config.common),
+        rebalance_steps_(rebalance_steps(config.serve.rebalance)),
         service_(std::move(model),
                  {.api_key = config.serve.api_key,
                   .max_waiting = config.serve.max_waiting,
@@ -75,7 +78,7 @@ class Server {
     });
   }
 
-  int run(const ModelSession& session, const Serving& serving) {
+  int run(const ModelSession& session, Serving& serving) {
     ServingMetrics& metrics = service_.metrics();
     show_ranks(session, {}, metrics);
     serving.ranks.watch({.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
@@ -83,7 +86,18 @@ class Server {
     log_reload(session);
     std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
                  http_->port());
-    service_.run({serving.engine, serving.ranks, serving.tracer}, drain_requested);
+    std::optional<AutoRebalance> rebalance;
+    if (rebalance_steps_ > 0 && session.placement().num_ranks() > 1) {
+      rebalance.emplace(common_, context_, session, serving, rebalance_steps_);
+    }
+    service_.run({.engine = serving.engine,
+                  .ranks = serving.ranks,
+                  .tracer = serving.tracer,
+                  .after_step =
+                      [&] {
+                        if (rebalance) rebalance->step_done();
+                      }},
+                 drain_requested);
     http_->stop(kDrainTimeoutMs);
     return 0;
   }
@@ -110,6 +124,8 @@ class Server {
 
   const RankContext& context_;
   std::string name_, host_;
+  CommonOptions common_;
+  int64_t rebalance_steps_ = 0;
   ApiService service_;
   std::unique_ptr<HttpServer> http_;
 };

@@ -114,6 +114,7 @@ void add_serve(CLI::App& app, RunConfig& config) {
   add(app, "--served-model-name", o.served_model_name, "Instead of the last part of --model");
   add(app, "--max-waiting", o.max_waiting, "Requests that wait; more are refused");
   add(app, "--survive", o.survive, "1: start only where the loss of any one rank can be made good");
+  add(app, "--rebalance", o.rebalance, "every=N: each N steps, move experts where that pays; off");
   add(app, "--profile-dir", o.profile_dir, "Directory below which /start_profile may write");
   app.add_flag("--metrics-experts", o.metrics_experts, "/metrics counts each expert's tokens too");
 }
