@@ -78,6 +78,19 @@ void write_pictures(const PlanOptions& o, const PlanProblem& problem, const Chos
         problem.loads ? loaded_shares(shape, *problem.loads) : uniform_shares(shape);
     write_picture(o.loads_svg, loads_svg(shape, shares));
   }
+  if (!o.balance_svg.empty()) {
+    const ModelShape& shape = problem.shape;
+    const auto shares =
+        problem.loads ? loaded_shares(shape, *problem.loads) : uniform_shares(shape);
+    const Placement contiguous =
+        contiguous_placement(shape, {.num_ranks = problem.ranks.num_ranks()});
+    const Placement& before = problem.previous != nullptr ? *problem.previous : contiguous;
+    write_picture(o.balance_svg,
+                  balance_svg(shape,
+                              {{problem.previous != nullptr ? "previous" : "contiguous", &before},
+                               {"plan", &chosen.best.plan.placement}},
+                              shares));
+  }
   if (!o.map_svg.empty()) {
     const Placement& placement = chosen.best.plan.placement;
     write_picture(o.map_svg,

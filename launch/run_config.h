@@ -155,7 +155,8 @@ struct PlanOptions {
   int survive = 0;                 // lost ranks that memory is kept for: 0 or 1
   int replicas = -1;               // slots a layer beyond one an expert; -1: as advised
   std::string out;                 // the placement file to write
-  std::string svg, loads_svg, map_svg;  // pictures: of the machine, of loads, of experts on ranks
+  // Pictures: of the machine, of loads, of experts on ranks, of how even the ranks are.
+  std::string svg, loads_svg, map_svg, balance_svg;
 };
 
 // What `simulate` sweeps over: every machine with every number of ranks, batch and coordinators.

@@ -240,6 +240,8 @@ void add_plan(CLI::App& app, RunConfig& config) {
   app.add_option("--svg", o.svg, "File for a picture of the machine");
   app.add_option("--loads-svg", o.loads_svg, "File for a picture of the load of each expert");
   app.add_option("--map-svg", o.map_svg, "File for a picture of the experts on the ranks");
+  app.add_option("--balance-svg", o.balance_svg,
+                 "File for a chart of how even the ranks are, before and after");
 }
 
 void add_simulate(CLI::App& app, RunConfig& config) {

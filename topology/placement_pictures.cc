@@ -9,7 +9,7 @@
 namespace colibri {
 namespace {
 
-constexpr double kLeft = 64, kTop = 56, kRight = 90, kBottom = 46, kGap = 6;
+constexpr double kLeft = 64, kTop = 56, kRight = 90, kBottom = 46;
 
 std::string fixed(double value, int digits) {
   char text[32];
@@ -102,69 +102,6 @@ double balancedness(const Placement& placement, int layer, const std::vector<dou
     most = std::max(most, load);
   }
   return most > 0 ? sum / holders / most : 1;
-}
-
-std::string map_svg(const ModelShape& shape, const Placement& placement,
-                    const std::vector<std::vector<double>>& shares) {
-  const std::vector<int> layers = moe_layers(shape);
-  std::vector<size_t> widest(static_cast<size_t>(placement.num_ranks()));
-  size_t across = 0;
-  for (size_t rank = 0; rank < widest.size(); ++rank) {
-    for (const int layer : layers) {
-      widest[rank] =
-          std::max(widest[rank], placement.experts_of(layer, static_cast<int>(rank)).size());
-    }
-    across += widest[rank];
-  }
-  const double cell = cell_size(static_cast<int>(std::max<size_t>(1, across)), 1000);
-  const double most = largest(shares);
-  const double width =
-      cell * static_cast<double>(across) + kGap * static_cast<double>(placement.num_ranks());
-  const double height = cell * static_cast<double>(layers.size());
-  SvgPicture picture(kLeft + width + kRight, kTop + height + kBottom, "experts on ranks");
-  picture.text(
-      8, 20,
-      "Experts on ranks: a cell is a slot, dark where it carries much, framed where it is a "
-      "replica",
-      SvgAnchor::kStart, 15);
-  double x = kLeft;
-  for (size_t rank = 0; rank < widest.size(); ++rank) {
-    if (widest[rank] == 0) continue;
-    picture.text(x, kTop - 8, "rank " + std::to_string(rank), SvgAnchor::kStart, 11);
-    for (size_t row = 0; row < layers.size(); ++row) {
-      const auto& of_layer = shares[static_cast<size_t>(layers[row])];
-      const auto experts = placement.experts_of(layers[row], static_cast<int>(rank));
-      for (size_t slot = 0; slot < experts.size(); ++slot) {
-        const auto copies = placement.slots_of(layers[row], experts[slot]).size();
-        const double share =
-            of_layer[static_cast<size_t>(experts[slot])] / static_cast<double>(copies);
-        picture.box({.x = x + cell * static_cast<double>(slot),
-                     .y = kTop + cell * static_cast<double>(row),
-                     .width = cell - 0.5,
-                     .height = cell - 0.5,
-                     .fill = svg_heat_colour(share / most),
-                     .stroke = copies > 1 ? "#d55e00" : "none",
-                     .hover = "layer " + std::to_string(layers[row]) + ", rank " +
-                              std::to_string(rank) + ", expert " + std::to_string(experts[slot]) +
-                              (copies > 1 ? ", one of " + std::to_string(copies) + " slots" : "") +
-                              ": " + fixed(100 * share, 2) + " % of tokens"});
-      }
-    }
-    x += cell * static_cast<double>(widest[rank]) + kGap;
-  }
-  for (size_t row = 0; row < layers.size(); ++row) {
-    if (!has_label(row, cell)) continue;
-    const double y = kTop + cell * static_cast<double>(row) + cell / 2 + 4;
-    picture.text(kLeft - 6, y, std::to_string(layers[row]), SvgAnchor::kEnd, 11);
-    picture.text(
-        x + 4, y,
-        fixed(balancedness(placement, layers[row], shares[static_cast<size_t>(layers[row])]), 3),
-        SvgAnchor::kStart, 11);
-  }
-  picture.text(8, kTop - 8, "layer");
-  picture.text(x + 4, kTop - 8, "balance", SvgAnchor::kStart, 11);
-  draw_scale(picture, kLeft + 12, kTop + height + 18, fixed(100 * most, 1) + " % of tokens");
-  return picture.svg();
 }
 
 std::string balance_svg(const ModelShape& shape, const std::vector<NamedPlacement>& placements,

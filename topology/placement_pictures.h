@@ -13,11 +13,6 @@ namespace colibri {
 // chosen, relative to the busiest expert of all.
 std::string loads_svg(const ModelShape& shape, const std::vector<std::vector<double>>& shares);
 
-// Experts on ranks: a row a layer, a block a rank, in it a cell a slot, dark where it carries much;
-// a frame around replicas. Beside each row how evenly the ranks are loaded (mean / largest).
-std::string map_svg(const ModelShape& shape, const Placement& placement,
-                    const std::vector<std::vector<double>>& shares);
-
 // Balancedness of each layer, of several placements of one load: a curve each.
 struct NamedPlacement {
   std::string name;
