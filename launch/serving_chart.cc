@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include "launch/serving_report.h"
+#include "topology/svg.h"
 
 namespace colibri {
 namespace {
 
 constexpr double kLeft = 76, kRight = 24, kTop = 64, kPanelHeight = 150, kPanelGap = 46;
 constexpr double kPlotWidth = 520, kBottom = 52;
-constexpr const char* kMedianColour = "#1f6fb2";
-constexpr const char* kP99Colour = "#c8551b";
+constexpr size_t kMedianColour = 0, kP99Colour = 1;
 
 struct Panel {
   const char* title;
@@ -21,54 +21,14 @@ struct Panel {
 constexpr Panel kPanels[] = {{"time to first token, ms", &ServingFigures::ttft_ms},
                              {"time per output token, ms", &ServingFigures::tpot_ms},
                              {"end to end, ms", &ServingFigures::e2e_ms}};
+constexpr double kHeight = kTop + std::size(kPanels) * (kPanelHeight + kPanelGap) - kPanelGap;
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
-  return safe;
-}
-
-// The distance of ticks, 1, 2 or 5 times a power of ten, with at most five of them up to `most`.
-double tick_step(double most) {
-  const double power = std::pow(10, std::floor(std::log10(most / 5)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power * 5 >= most) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     escaped(text));
-}
-
-std::string line_from(double x1, double y1, double x2, double y2, const char* colour) {
-  return fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, y1, x2,
-      y2, colour);
-}
-
-class Chart {
+class LoadChart {
  public:
-  Chart(const ServingFacts& facts, const std::vector<ServingRun>& runs)
-      : facts_(facts), runs_(runs) {}
+  LoadChart(const ServingFacts& facts, const std::vector<ServingRun>& runs)
+      : runs_(runs),
+        title_("Latency over load: " + facts.model + ", " + facts.endpoint),
+        picture_(kLeft + kPlotWidth + kRight, kHeight + kBottom, title_) {}
 
   std::string svg();
 
@@ -85,99 +45,92 @@ class Chart {
   void add_series(const Panel& panel, double top, double most, bool is_median);
   void add_legend();
 
-  const ServingFacts& facts_;
   const std::vector<ServingRun>& runs_;
-  std::string body_;
+  std::string title_;
+  SvgPicture picture_;
 };
 
-void Chart::add_axes(double top, double most) {
+void LoadChart::add_axes(double top, double most) {
   const double bottom = top + kPanelHeight;
-  const double step = tick_step(most);
+  const double step = svg_tick_step(most);
   for (int i = 0; i * step <= most * 1.0001; ++i) {
     const double y = bottom - kPanelHeight * (i * step) / most;
-    body_ += line_from(kLeft, y, kLeft + kPlotWidth, y, i == 0 ? "#444" : "#ddd");
-    body_ += text_at(kLeft - 8, y + 4, "end", fmt::format("{:g}", i * step));
+    picture_.line({.x1 = kLeft,
+                   .y1 = y,
+                   .x2 = kLeft + kPlotWidth,
+                   .y2 = y,
+                   .colour = i == 0 ? "#444" : "#ddd"});
+    picture_.text(kLeft - 8, y + 4, fmt::format("{:g}", i * step), SvgAnchor::kEnd);
   }
-  body_ += line_from(kLeft, top, kLeft, bottom, "#444");
+  picture_.line({.x1 = kLeft, .y1 = top, .x2 = kLeft, .y2 = bottom});
   for (size_t i = 0; i < runs_.size(); ++i) {
-    body_ += line_from(x_of(i), bottom, x_of(i), bottom + 4, "#444");
+    picture_.line({.x1 = x_of(i), .y1 = bottom, .x2 = x_of(i), .y2 = bottom + 4});
     const std::string load = sweeps_concurrency() ? std::to_string(runs_[i].max_concurrency)
                                                   : rate_text(runs_[i].request_rate);
-    body_ += text_at(x_of(i), bottom + 18, "middle", load);
+    picture_.text(x_of(i), bottom + 18, load, SvgAnchor::kMiddle);
   }
 }
 
-void Chart::add_series(const Panel& panel, double top, double most, bool is_median) {
-  const char* const colour = is_median ? kMedianColour : kP99Colour;
-  std::string points, dots;
+void LoadChart::add_series(const Panel& panel, double top, double most, bool is_median) {
+  const std::string colour = svg_colour(is_median ? kMedianColour : kP99Colour);
+  std::vector<std::pair<double, double>> points;
+  std::vector<double> values;
   for (size_t i = 0; i < runs_.size(); ++i) {
     const Spread& spread = runs_[i].figures.*panel.spread;
     if (spread.count == 0) continue;
-    const double value = is_median ? spread.median : spread.p99;
-    const double y = top + kPanelHeight * (1 - value / most);
-    points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x_of(i), y);
-    dots += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{:.2f} ms"
-        "</title></circle>\n",
-        x_of(i), y, colour, value);
+    values.push_back(is_median ? spread.median : spread.p99);
+    points.emplace_back(x_of(i), top + kPanelHeight * (1 - values.back() / most));
   }
-  body_ +=
-      fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n",
-                  points, colour, is_median ? "" : " stroke-dasharray=\"6 3\"");
-  body_ += dots;
+  picture_.polyline(points, colour, !is_median);
+  for (size_t i = 0; i < points.size(); ++i) {
+    picture_.dot(points[i].first, points[i].second, colour, fmt::format("{:.2f} ms", values[i]));
+  }
 }
 
-void Chart::add_panel(const Panel& panel, double top) {
+void LoadChart::add_panel(const Panel& panel, double top) {
   double most = 0;
   for (const ServingRun& run : runs_) {
     const Spread& spread = run.figures.*panel.spread;
     most = std::max({most, spread.median, spread.p99});
   }
   most = most > 0 ? 1.05 * most : 1;
-  body_ += text_at(kLeft, top - 10, "start", panel.title);
+  picture_.text(kLeft, top - 10, panel.title);
   add_axes(top, most);
   add_series(panel, top, most, false);
   add_series(panel, top, most, true);
 }
 
-void Chart::add_legend() {
+void LoadChart::add_legend() {
   const double y = 40, x = kLeft + kPlotWidth - 150;
-  body_ += fmt::format(
-      "<line x1=\"{0}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\" stroke=\"{3}\" "
-      "stroke-width=\"2\"/>\n",
-      x, y, x + 24, kMedianColour);
-  body_ += text_at(x + 30, y + 4, "start", "median");
-  body_ += fmt::format(
-      "<line x1=\"{0}\" y1=\"{1}\" x2=\"{2}\" y2=\"{1}\" stroke=\"{3}\" "
-      "stroke-width=\"2\" stroke-dasharray=\"6 3\"/>\n",
-      x + 84, y, x + 108, kP99Colour);
-  body_ += text_at(x + 114, y + 4, "start", "p99");
+  picture_.line(
+      {.x1 = x, .y1 = y, .x2 = x + 24, .y2 = y, .colour = svg_colour(kMedianColour), .width = 2});
+  picture_.text(x + 30, y + 4, "median");
+  picture_.line({.x1 = x + 84,
+                 .y1 = y,
+                 .x2 = x + 108,
+                 .y2 = y,
+                 .colour = svg_colour(kP99Colour),
+                 .width = 2,
+                 .is_dashed = true});
+  picture_.text(x + 114, y + 4, "p99");
 }
 
-std::string Chart::svg() {
-  const double width = kLeft + kPlotWidth + kRight;
-  const auto count = static_cast<double>(std::size(kPanels));
-  const double bottom = kTop + count * kPanelHeight + (count - 1) * kPanelGap;
-  body_ = fmt::format("<text x=\"{}\" y=\"22\" font-size=\"15\">{}</text>\n", kLeft,
-                      escaped("Latency over load: " + facts_.model + ", " + facts_.endpoint));
+std::string LoadChart::svg() {
+  picture_.text(kLeft, 22, title_, SvgAnchor::kStart, 15);
   add_legend();
   for (size_t i = 0; i < std::size(kPanels); ++i) {
     add_panel(kPanels[i], kTop + static_cast<double>(i) * (kPanelHeight + kPanelGap));
   }
-  body_ += text_at(kLeft + kPlotWidth / 2, bottom + 40, "middle",
-                   sweeps_concurrency() ? "requests at once" : "requests sent a second");
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
-             "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-             width, bottom + kBottom) +
-         body_ + "</svg>\n";
+  picture_.text(kLeft + kPlotWidth / 2, kHeight + 40,
+                sweeps_concurrency() ? "requests at once" : "requests sent a second",
+                SvgAnchor::kMiddle);
+  return picture_.svg();
 }
 
 }  // namespace
 
 std::string serving_svg(const ServingFacts& facts, const std::vector<ServingRun>& runs) {
-  return Chart(facts, runs).svg();
+  return LoadChart(facts, runs).svg();
 }
 
 }  // namespace colibri
