@@ -1,5 +1,8 @@
 #include "launch/loads_option.h"
 
+#include <filesystem>
+
+#include "base/error.h"
 #include "launch/plan_input.h"
 #include "topology/load_file.h"
 
@@ -7,7 +10,12 @@ namespace colibri {
 
 std::optional<ExpertLoads> loads_named(const std::string& name, const ModelShape& shape) {
   if (name.empty() || name == "uniform") return std::nullopt;
-  if (!name.starts_with("zipf:")) return read_loads(name, shape);
+  if (!name.starts_with("zipf:")) {
+    std::error_code code;
+    if (std::filesystem::is_regular_file(name, code)) return read_loads(name, shape);
+    fail(ErrorKind::kInput, "--loads is '", name,
+         "', want uniform, zipf:S with S from 0 to 20, or a file of --record-loads");
+  }
   ExpertLoads loads = empty_loads(shape, false);
   const std::vector<std::vector<double>> shares = shares_named(name, shape);
   constexpr double kCertain = 1e9;  // tokens: nothing is left to chance

@@ -1,6 +1,7 @@
 #include "launch/plan_input.h"
 
 #include <charconv>
+#include <filesystem>
 #include <numeric>
 
 #include "base/error.h"
@@ -72,6 +73,10 @@ std::vector<std::vector<double>> shares_named(const std::string& routing, const 
   }
   if (routing.rfind(kZipf, 0) == 0) {
     fail(ErrorKind::kInput, "'", routing, "' wants zipf:S with S from 0 to 20");
+  }
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(routing, code)) {
+    fail(ErrorKind::kInput, "'", routing, "' is no file of --record-loads, uniform or zipf:S");
   }
   return loaded_shares(shape, read_loads(routing, shape));
 }
