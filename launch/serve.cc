@@ -83,13 +83,13 @@ class Server {
     show_ranks(session, {}, metrics);
     serving.ranks.watch({.on_change = [&](const auto& lost) { show_ranks(session, lost, metrics); },
                          .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
-    log_reload(session);
-    std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
-                 http_->port());
     std::optional<AutoRebalance> rebalance;
     if (rebalance_steps_ > 0 && session.placement().num_ranks() > 1) {
       rebalance.emplace(common_, context_, session, serving, rebalance_steps_);
     }
+    log_reload(session);
+    std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),
+                 http_->port());
     service_.run({.engine = serving.engine,
                   .ranks = serving.ranks,
                   .tracer = serving.tracer,

@@ -64,6 +64,20 @@ TEST_F(SurviveTest, RebalanceMovesExpertsUnderRequestsAndNoByte) {
 }
 
 // Both ask the workers over one channel, and each worker answers when it is ready.
+TEST_F(SurviveTest, ServerThatRebalancesByItselfChangesNoByte) {
+  start(3);
+  const auto want = texts(300);
+  start(3, 5, {"--rebalance", "every=50", "--log-level", "info"});
+  const json first = ask(http_get("/placement")).body;
+  EXPECT_EQ(texts(300), want);
+  wait_until([&] { return run_->err_so_far().find("rebalance: ") != std::string::npos; }, 20);
+  EXPECT_EQ(texts(300), want);
+  wait_until([&] { return run_->err_so_far().find("experts moved") != std::string::npos; }, 20);
+  EXPECT_NE(ask(http_get("/placement")).body, first);
+  EXPECT_EQ(texts(300), want);
+  expect_clean_end(0);
+}
+
 TEST_F(SurviveTest, ProfileAndRebalanceKeepOutOfEachOthersWay) {
   start(3, 5, {"--profile-dir", dir_.path().string()});
   EXPECT_EQ(ask(http_post("/start_profile", "")).status, 200);
