@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "launch/rank_signals.h"
 
 namespace colibri {
 namespace {
@@ -92,6 +93,9 @@ std::vector<CalibrationRun> run_calibration(const RunConfig& config, RankContext
       // Pass by pass, so that a slow moment of the machine meets all cases alike.
       for (int pass = 0; pass < kPasses; ++pass) {
         for (const StepCase& what : shape.cases) {
+          if (drain_requested()) {
+            fail(ErrorKind::kEnvironment, "the calibration was stopped; no file is written");
+          }
           run.samples.push_back(probe.run(what, what.is_prefill ? kPrefillSteps : kDecodeSteps));
         }
       }
