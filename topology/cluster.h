@@ -75,7 +75,7 @@ struct LinkUse {
 // third party.
 class ClusterRoutes {
  public:
-  // Cost: O(P (P + links)) at once for all P parts that are asked for.
+  // Cost: O(P links log(links)), at once for all P parts that are asked for.
   ClusterRoutes(const Cluster& cluster, std::span<const int> parts);
 
   // `from` and `to` are positions in `parts`. Empty when they are the same part.

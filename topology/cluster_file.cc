@@ -13,7 +13,7 @@ namespace colibri {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr int64_t kMaxParts = 65536, kMaxNodes = 4096;
+constexpr int64_t kMaxParts = 65536, kMaxNodes = 4096, kMaxLinks = 1 << 20;
 
 constexpr std::pair<PartKind, const char*> kKinds[] = {{PartKind::kCpu, "cpu"},
                                                        {PartKind::kGpu, "gpu"},
@@ -70,24 +70,32 @@ class ClusterReader {
     node.gpu = r.text_or("gpu", "");
     node.gpus_per_switch = static_cast<int>(r.whole_or("gpus_per_switch", 1, 256, 1));
     node.pcie = r.text_or("pcie", "");
+    node.nic_pcie = r.text_or("nic_pcie", node.pcie);
     node.nvlink = r.text_or("nvlink", "");
     node.nvlink_form = r.text_or("nvlink_form", "switch");
     node.nics = static_cast<int>(r.whole_or("nics", 0, 256, 0));
     node.nic = r.text_or("nic", "");
     r.end();
-    const int64_t more = int64_t{node.count} *
-                         (node.packages * node.numa_per_package + 2 * node.gpus + node.nics + 1);
-    check_size(static_cast<int64_t>(cluster_.parts.size()) + more);
+    const int64_t cpus = int64_t{node.packages} * node.numa_per_package;
+    check_size(node.count * (cpus + 2 * node.gpus + node.nics + 1),
+               node.count * (cpus * (cpus - 1) / 2 + 3 * node.gpus + 2 * node.nics));
     add_regular_nodes(node, catalogue_, where_, cluster_);
   }
 
-  void check_size(int64_t num_parts) const {
-    if (num_parts <= kMaxParts) return;
-    fail(ErrorKind::kInput, where_, ": ", num_parts, " parts, want at most ", kMaxParts);
+  // Before they are made: a few lines can ask for more than there is memory.
+  void check_size(int64_t more_parts, int64_t more_links) const {
+    const int64_t num_parts = static_cast<int64_t>(cluster_.parts.size()) + more_parts;
+    const int64_t num_links = static_cast<int64_t>(cluster_.links.size()) + more_links;
+    if (num_parts > kMaxParts) {
+      fail(ErrorKind::kInput, where_, ": ", num_parts, " parts, want at most ", kMaxParts);
+    }
+    if (num_links > kMaxLinks) {
+      fail(ErrorKind::kInput, where_, ": ", num_links, " links, want at most ", kMaxLinks);
+    }
   }
 
   void read_part(TomlReader& r) {
-    check_size(static_cast<int64_t>(cluster_.parts.size()) + 1);
+    check_size(1, 0);
     ClusterPart part;
     part.kind = read_kind(r);
     part.name = r.text("name");

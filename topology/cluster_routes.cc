@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -33,23 +35,20 @@ class Search {
     }
   }
 
-  // Dijkstra's method, by linear search: machines have few parts.
+  // Dijkstra's method.
   void run(int source) {
     const size_t n = links_of_.size();
     cost_.assign(n, kFar);
     step_.assign(n, {});
     std::vector<bool> is_done(n);
     cost_[static_cast<size_t>(source)] = {0, 0};
-    for (;;) {
-      size_t next = n;
-      for (size_t i = 0; i < n; ++i) {
-        if (!is_done[i] && cost_[i] != kFar && (next == n || cost_[i] < cost_[next])) next = i;
-      }
-      if (next == n) return;
-      is_done[next] = true;
-      if (static_cast<int>(next) == source || hands_on(cluster_, static_cast<int>(next))) {
-        widen(next);
-      }
+    open_.emplace(cost_[static_cast<size_t>(source)], source);
+    while (!open_.empty()) {
+      const int next = open_.top().second;
+      open_.pop();
+      if (is_done[static_cast<size_t>(next)]) continue;
+      is_done[static_cast<size_t>(next)] = true;
+      if (next == source || hands_on(cluster_, next)) widen(static_cast<size_t>(next));
     }
   }
 
@@ -74,6 +73,7 @@ class Search {
       if (!(cost < cost_[static_cast<size_t>(to)])) continue;
       cost_[static_cast<size_t>(to)] = cost;
       step_[static_cast<size_t>(to)] = {link_idx, static_cast<int>(from)};
+      open_.emplace(cost, to);
     }
   }
 
@@ -81,6 +81,9 @@ class Search {
   std::vector<std::vector<int>> links_of_;
   std::vector<Cost> cost_;
   std::vector<Step> step_;
+  // The nearest first, of equals the lower part.
+  std::priority_queue<std::pair<Cost, int>, std::vector<std::pair<Cost, int>>, std::greater<>>
+      open_;
 };
 
 // NICs that hang at the same parts by the same links are as good as each other; the search always

@@ -110,7 +110,7 @@ class NodeBuilder {
       return;
     }
     const bool is_rack = node_.nvlink_form == "rack";
-    int nvswitch = is_rack ? rack_switch() : -1;
+    int nvswitch = is_rack ? shared(PartKind::kNvSwitch) : -1;
     if (nvswitch < 0) nvswitch = add_part({.kind = PartKind::kNvSwitch, .name = "nvswitch"});
     if (is_rack) {
       cluster_.parts[static_cast<size_t>(nvswitch)].name = "rack.nvswitch";
@@ -119,9 +119,12 @@ class NodeBuilder {
     for (const int gpu : gpus_) add_link(gpu, nvswitch, node_.nvlink);
   }
 
-  int rack_switch() const {
-    for (const int part : cluster_.parts_of(PartKind::kNvSwitch)) {
-      if (cluster_.parts[static_cast<size_t>(part)].node == -1) return part;
+  // The part of a kind that belongs to no node. It is among the first, so that many nodes find it
+  // in little time.
+  int shared(PartKind kind) const {
+    for (size_t i = 0; i < cluster_.parts.size(); ++i) {
+      const ClusterPart& part = cluster_.parts[i];
+      if (part.kind == kind && part.node == -1) return static_cast<int>(i);
     }
     return -1;
   }
@@ -135,14 +138,14 @@ class NodeBuilder {
                                 .name = "nic" + std::to_string(i),
                                 .package = package_of(above),
                                 .numa_node = numa_of(above)});
-      add_link(above, nic, node_.pcie);
+      add_link(above, nic, node_.nic_pcie);
       add_link(nic, fabric(), node_.nic);
     }
   }
 
   int fabric() {
-    const std::vector<int> found = cluster_.parts_of(PartKind::kFabric);
-    if (!found.empty()) return found[0];
+    const int found = shared(PartKind::kFabric);
+    if (found >= 0) return found;
     cluster_.parts.push_back({.kind = PartKind::kFabric, .name = "fabric", .node = -1});
     return static_cast<int>(cluster_.parts.size()) - 1;
   }
@@ -163,8 +166,12 @@ void check_numbers(const RegularNode& node, const std::string& where) {
   if (node.gpus > 0 && node.gpu.empty()) {
     fail(ErrorKind::kInput, where, ": a node has gpus = ", node.gpus, " and no gpu, want its name");
   }
-  if ((node.gpus > 0 || node.nics > 0) && node.pcie.empty()) {
-    fail(ErrorKind::kInput, where, ": a node has GPUs or NICs and no pcie, want a link's name");
+  if (node.gpus > 0 && node.pcie.empty()) {
+    fail(ErrorKind::kInput, where, ": a node has GPUs and no pcie, want a link's name");
+  }
+  if (node.nics > 0 && node.nic_pcie.empty()) {
+    fail(ErrorKind::kInput, where, ": a node has NICs and neither nic_pcie nor pcie, want a ",
+         "link's name");
   }
   if (node.nics > 0 && node.nic.empty()) {
     fail(ErrorKind::kInput, where, ": a node has nics = ", node.nics, " and no nic, want the name ",

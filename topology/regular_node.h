@@ -19,12 +19,13 @@ struct RegularNode {
   std::string numa_link;     // instead, inside a package
   int gpus = 0;
   int gpus_per_switch = 1;             // PCIe switches are spread over the packages in order
-  std::string pcie;                    // of each GPU and NIC, and of each switch to its package
+  std::string pcie;                    // of each GPU, and of each switch to its package
+  std::string nic_pcie;                // of each NIC
   std::string nvlink;                  // of each GPU
   std::string nvlink_form = "switch";  // switch: to the node's NVSwitch; rack: to one for all
                                        // nodes; pairs: GPUs 0 and 1, 2 and 3, ...
-  int nics = 0;     // spread over the switches, or packages, in order
-  std::string nic;  // link of a NIC into the network
+  int nics = 0;                        // spread over the switches, or packages, in order
+  std::string nic;                     // link of a NIC into the network
 };
 
 // Adds the node's parts and links, once for each of its `count`. `where` begins every message.

@@ -73,6 +73,20 @@ TEST(ClusterFile, WrongFilesAreNamedWithTheirLine) {
   EXPECT_ERROR(parse_cluster(node + "count = 5000\n", "m"), kInput, "want 1 to 4096");
 }
 
+TEST(ClusterFile, AFewLinesCannotAskForMoreThanThereIsMemory) {
+  const std::string node =
+      "colibri_machine = 1\nname = \"x\"\n[[node]]\ncpu = \"cpu-server\"\ncores = 1\n"
+      "memory_gb = 1\npackage_link = \"upi-spr\"\npackages = 64\nnuma_per_package = 64\n";
+  EXPECT_ERROR(parse_cluster(node, "m"), kInput, "8386560 links, want at most 1048576");
+  EXPECT_ERROR(parse_cluster(node + "count = 16\n", "m"), kInput,
+               "65552 parts, want at most 65536");
+}
+
+TEST(ClusterFile, AdaptersMayHangOnAnotherLinkThanGpus) {
+  EXPECT_EQ(way(find_cluster("gb200-nvl72"), "node0.gpu0", "node0.nic0"),
+            (Kinds{"nvlink-c2c", "pcie5-x16"}));
+}
+
 TEST(ClusterFile, ANumberWithoutItsSourceIsRefused) {
   EXPECT_ERROR(parse_catalogue("[link.x]\nnominal_gbps = 3\n", "c"), kInput,
                "c line 2: link.x.nominal_gbps is a number, want {value");
