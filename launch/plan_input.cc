@@ -5,13 +5,12 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "launch/cuda_backend.h"
 #include "launch/session_setup.h"
+#include "launch/this_machine.h"
 #include "model/config.h"
 #include "model/weight_format.h"
 #include "topology/cluster_file.h"
 #include "topology/load_file.h"
-#include "topology/probe_cluster.h"
 #include "topology/simulator.h"
 
 namespace colibri {
@@ -30,15 +29,6 @@ int number_of(const std::string& option, const std::string& text, int low, int h
   return value;
 }
 
-// hwloc shows no NVLink. Without the GPU part, or a driver, the machine stays as hwloc shows it.
-void add_links_that_cuda_sees(Cluster& cluster) {
-  try {
-    add_gpu_links(open_cuda_backend().probe_gpus().gpus, cluster);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInternal) throw;
-  }
-}
-
 }  // namespace
 
 ModelShape shape_of(const CommonOptions& options, bool is_on_gpu) {
@@ -48,12 +38,7 @@ ModelShape shape_of(const CommonOptions& options, bool is_on_gpu) {
 }
 
 Cluster machine_named(const std::string& name) {
-  if (name == "auto") {
-    Cluster cluster = probe_cluster();
-    if (!cluster.parts_of(PartKind::kGpu).empty()) add_links_that_cuda_sees(cluster);
-    return cluster;
-  }
-  return find_cluster(name);
+  return name == "auto" ? this_machine().cluster : find_cluster(name);
 }
 
 bool runs_on_gpus(const Cluster& cluster, const CommonOptions& options) {

@@ -1,11 +1,13 @@
 #include "launch/show_machine.h"
 
+#include <cstdio>
 #include <fstream>
 
 #include "base/error.h"
 #include "launch/plan_input.h"
 #include "launch/process_clock.h"
 #include "launch/standard_out.h"
+#include "launch/this_machine.h"
 #include "topology/cluster_file.h"
 #include "topology/machine_picture.h"
 
@@ -23,11 +25,17 @@ void write_text(const std::string& option, const std::string& path, const std::s
 }  // namespace
 
 int show_machine(const RunConfig& config) {
-  const Cluster cluster = machine_named(config.plan.machine);
-  write_out(cluster_tree(cluster));
-  write_text("--svg", config.plan.svg, cluster_svg(cluster));
+  ProbedCluster machine;
+  if (config.plan.machine == "auto") {
+    machine = this_machine();
+  } else {
+    machine.cluster = machine_named(config.plan.machine);
+  }
+  write_out(cluster_tree(machine.cluster));
+  for (const std::string& note : machine.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  write_text("--svg", config.plan.svg, cluster_svg(machine.cluster));
   const std::string source = "the catalogue, or this system, " + today();
-  write_text("--out", config.plan.out, cluster_text(cluster, source));
+  write_text("--out", config.plan.out, cluster_text(machine.cluster, source));
   return 0;
 }
 
