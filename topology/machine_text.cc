@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "base/units.h"
 #include "topology/machine_picture.h"
@@ -16,12 +17,10 @@ std::string rate(const ClusterLink& link) {
 
 class Tree {
  public:
-  explicit Tree(const Cluster& cluster) : cluster_(cluster) {
+  explicit Tree(const Cluster& cluster) : cluster_(cluster), above_(parts_above(cluster)) {
     for (size_t i = 0; i < cluster.parts.size(); ++i) {
-      const Above above = part_above(cluster, static_cast<int>(i));
-      above_.push_back(above);
-      if (above.part >= 0) below_[above.part].push_back(static_cast<int>(i));
-      if (above.link >= 0) is_told_[above.link] = true;
+      if (above_[i].part >= 0) below_[above_[i].part].push_back(static_cast<int>(i));
+      if (above_[i].link >= 0) told_.insert(above_[i].link);
     }
   }
 
@@ -65,12 +64,11 @@ class Tree {
   // Links of the node's parts that are not in the tree.
   std::string others(const NodeGroup& group) const {
     std::string text;
-    for (size_t i = 0; i < cluster_.links.size(); ++i) {
-      const ClusterLink& link = cluster_.links[i];
-      if (is_told_.contains(static_cast<int>(i))) continue;
+    for (const int index : group.links) {
+      if (told_.contains(index)) continue;
+      const ClusterLink& link = cluster_.links[static_cast<size_t>(index)];
       const auto& a = cluster_.parts[static_cast<size_t>(link.a)];
       const auto& b = cluster_.parts[static_cast<size_t>(link.b)];
-      if (a.node != group.nodes[0] && b.node != group.nodes[0]) continue;
       text += "    " + a.name + " - " + b.name + "  " + rate(link) + "\n";
     }
     return text.empty() ? "" : "  besides\n" + text;
@@ -79,7 +77,7 @@ class Tree {
   const Cluster& cluster_;
   std::vector<Above> above_;
   std::map<int, std::vector<int>> below_;
-  std::map<int, bool> is_told_;
+  std::set<int> told_;  // links
 };
 
 }  // namespace

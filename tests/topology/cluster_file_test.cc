@@ -119,5 +119,31 @@ TEST(MachinePicture, NodesThatAreAlikeAreToldOnce) {
   EXPECT_EQ(svg.find("node1."), std::string::npos);
 }
 
+TEST(MachinePicture, EachRateIsOnItsLinkAndInTheLegend) {
+  const std::string svg = cluster_svg(find_cluster("8xa100-pcie"));
+  EXPECT_NE(svg.find("node0.cpu0 - node0.cpu1: upi-skl, 10 GB/s"), std::string::npos);
+  EXPECT_NE(svg.find(">24 each<"), std::string::npos);
+  EXPECT_NE(svg.find(">pcie4-x16 24 GB/s<"), std::string::npos);
+  EXPECT_NE(svg.find("node0.gpu7, a100, 80.0 GB"), std::string::npos);
+}
+
+TEST(MachinePicture, WhatIsNotDrawnIsTold) {
+  const std::string words = "links between CPUs that are not neighbours are not drawn";
+  EXPECT_NE(cluster_svg(find_cluster("two-socket-cpu")).find(words), std::string::npos);
+  EXPECT_EQ(cluster_svg(find_cluster("8xh200")).find(words), std::string::npos);
+}
+
+TEST(MachinePicture, ASwitchBehindASwitchStandsBelowItInTheTree) {
+  Cluster cluster = find_cluster("laptop");
+  for (const char* name : {"node0.outer", "node0.inner"}) {
+    const auto last = static_cast<int>(cluster.parts.size()) - 1;
+    cluster.parts.push_back({.kind = PartKind::kPcieSwitch, .name = name});
+    cluster.links.push_back({last, last + 1, "pcie4-x16", 24, 1});
+  }
+  EXPECT_NE(cluster_tree(cluster).find("\n    node0.outer  pcie4-x16 24 GB/s"
+                                       "\n      node0.inner  pcie4-x16 24 GB/s"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace colibri
