@@ -31,6 +31,16 @@ std::optional<ErrorInfo> outcome_of(const std::function<void()>& work) {
   }
 }
 
+// A machine that hwloc cannot read is shared by the numbers of its CPUs.
+std::vector<MachineCore> cores_to_share(int num_local_ranks) {
+  if (num_local_ranks <= 1) return {};
+  try {
+    return probe_machine().cores;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // One process of an MPI job. After a loss MPI is not ended: the caller leaves by _exit.
 int run_mpi_rank(const CommonOptions& options, const RankInfo& who,
                  const std::function<int(RankContext&)>& body,
@@ -115,13 +125,18 @@ int report_exception_alike(int rank) {
 int run_ranks(const RunConfig& config, const std::function<int(RankContext&)>& run_body,
               const std::function<void(int)>& on_code) {
   const CommonOptions& options = config.common;
+  const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
+  const bool is_local = options.transport == "local" || who.is_alone();
+  // Before MPI and ranks' threads start: hwloc sets a variable of the environment.
+  const std::vector<MachineCore> cores =
+      cores_to_share(is_local ? options.ranks : who.num_local_ranks);
   const auto body = [&](RankContext& context) {
+    context.cores = cores;
     context.device = choose_device(options, context);
     return run_body(context);
   };
-  const RankInfo who = find_rank([](const char* name) { return std::getenv(name); });
   try {
-    if (options.transport == "local" || who.is_alone()) {
+    if (is_local) {
       if (options.ranks > 1 && options.transport != "local") {
         fail(ErrorKind::kInternal, "--ranks ", options.ranks, " was not started");
       }

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "launch/chosen_device.h"
 #include "launch/run_config.h"
+#include "topology/machine.h"
 #include "transport/transport.h"
 
 namespace colibri {
@@ -18,7 +20,8 @@ struct RankContext {
   int size = 1;
   int local_rank = 0;
   int num_local_ranks = 1;
-  Transport* transport = nullptr;  // null: alone
+  std::vector<MachineCore> cores = {};  // of this machine, where ranks share it; empty: not asked
+  Transport* transport = nullptr;       // null: alone
   ChosenDevice device = {};
   Logger log;
   ProgressSink progress = stderr_progress();  // of loading, on rank 0

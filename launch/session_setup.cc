@@ -55,7 +55,7 @@ ThreadPool::Options pool_options(const CommonOptions& options, const RankContext
   ThreadPool::Options pool;
   const std::vector<int> share =
       context.device.near_cpus.empty()
-          ? cpus_of_local_rank(all, context.local_rank, context.num_local_ranks)
+          ? cpus_of_rank(context.cores, all, context.local_rank, context.num_local_ranks)
           : context.device.near_cpus;
   pool.num_threads = options.threads > 0 ? options.threads : static_cast<int>(share.size());
   const bool ranks_share_cores = context.num_local_ranks > static_cast<int>(all.size());

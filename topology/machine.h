@@ -53,6 +53,14 @@ Machine machine_from_synthetic(const std::string& text);
 // From hwloc's XML (lstopo file.xml). kInput when malformed.
 Machine machine_from_xml(std::string_view xml);
 
+// The CPUs of `allowed` for one of `num_local_ranks` ranks of this machine: whole cores side by
+// side in the machine's order, so that a rank's cores share a NUMA node wherever ranks are enough,
+// and no two ranks share a core; the first hardware thread of every core comes before the second
+// ones. What `cores` does not tell of comes last. With more ranks than cores as cpus_of_local_rank
+// (base/thread_pool.h), and without `cores` too.
+std::vector<int> cpus_of_rank(std::span<const MachineCore> cores, const std::vector<int>& allowed,
+                              int local_rank, int num_local_ranks);
+
 // Where a PCI device hangs: the NUMA node (the system's number; -1: the machine does not tell) and
 // its CPUs, as far as this process may use them.
 struct PciPlace {

@@ -82,6 +82,42 @@ TEST(MachineTest, WrongDescriptionsAreNamed) {
   EXPECT_ERROR(machine_from_xml(""), kInput, "is not hwloc's XML");
 }
 
+using Cpus = std::vector<int>;
+
+// Two sockets of two cores, numbered as Linux does: first threads 0-3, second threads 4-7.
+std::vector<MachineCore> two_sockets() {
+  return {{0, 0, {0, 4}}, {0, 0, {1, 5}}, {1, 1, {2, 6}}, {1, 1, {3, 7}}};
+}
+
+TEST(CpusOfRankTest, RanksGetWholeCoresOfOneSocketFirstThreadsFirst) {
+  const Cpus all = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(cpus_of_rank(two_sockets(), all, 0, 2), (Cpus{0, 1, 4, 5}));
+  EXPECT_EQ(cpus_of_rank(two_sockets(), all, 1, 2), (Cpus{2, 3, 6, 7}));
+  EXPECT_EQ(cpus_of_rank(two_sockets(), all, 3, 4), (Cpus{3, 7}));
+}
+
+TEST(CpusOfRankTest, OrderIsTheMachinesNotThatOfNumbers) {
+  // Even CPUs at one socket, odd ones at the other.
+  const std::vector<MachineCore> cores = {{0, 0, {0}}, {0, 0, {2}}, {0, 0, {4}},
+                                          {1, 1, {1}}, {1, 1, {3}}, {1, 1, {5}}};
+  EXPECT_EQ(cpus_of_rank(cores, {0, 1, 2, 3, 4, 5}, 0, 2), (Cpus{0, 2, 4}));
+  EXPECT_EQ(cpus_of_rank(cores, {0, 1, 2, 3, 4, 5}, 1, 2), (Cpus{1, 3, 5}));
+}
+
+TEST(CpusOfRankTest, OnlyAllowedCpusAreGivenEachToOneRank) {
+  const Cpus allowed = {1, 2, 5, 9};  // 9: hwloc does not tell of it
+  EXPECT_EQ(cpus_of_rank(two_sockets(), allowed, 0, 2), (Cpus{1, 5}));
+  EXPECT_EQ(cpus_of_rank(two_sockets(), allowed, 1, 2), (Cpus{2, 9}));
+}
+
+TEST(CpusOfRankTest, MoreRanksThanCoresShareByNumbers) {
+  const Cpus all = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (const int rank : {0, 3, 7}) {
+    EXPECT_EQ(cpus_of_rank(two_sockets(), all, rank, 8), cpus_of_local_rank(all, rank, 8));
+    EXPECT_EQ(cpus_of_rank({}, all, rank, 8), cpus_of_local_rank(all, rank, 8));
+  }
+}
+
 TEST(MachineTest, ThisMachineHasTheCpusItIsAllowed) {
   const Machine machine = probe_machine();
   EXPECT_GE(machine.num_packages, 1);
