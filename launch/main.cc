@@ -54,6 +54,16 @@ bool has_ranks(const RunConfig& config) {
 
 using OnCode = std::function<void(int)>;
 
+// `--ranks` is no number of ranks to start here.
+int show(const RunConfig& config, const OnCode& on_code) {
+  if (!find_rank([](const char* name) { return std::getenv(name); }).is_alone()) {
+    return run_ranks(
+        config, [&](RankContext& context) { return show_machine(config, context); }, on_code);
+  }
+  RankContext alone;
+  return show_machine(config, alone);
+}
+
 int run_verb(const RunConfig& config, const OnCode& on_code) {
   switch (config.verb) {
     case Verb::kInspect:
@@ -84,7 +94,7 @@ int run_verb(const RunConfig& config, const OnCode& on_code) {
     case Verb::kConvert:
       return convert(config.convert);
     case Verb::kPlan:
-      return config.plan.show ? show_machine(config) : plan(config);
+      return config.plan.show ? show(config, on_code) : plan(config);
     case Verb::kSimulate:
       return config.simulate.points.empty() ? simulate(config) : compare_points(config.simulate);
   }

@@ -24,13 +24,14 @@ void write_text(const std::string& option, const std::string& path, const std::s
 
 }  // namespace
 
-int show_machine(const RunConfig& config) {
+int show_machine(const RunConfig& config, RankContext& context) {
   ProbedCluster machine;
   if (config.plan.machine == "auto") {
-    machine = this_machine();
-  } else {
+    machine = machine_of_ranks(context, int64_t{config.common.start_timeout_s} * 1000);
+  } else if (context.is_root()) {
     machine.cluster = machine_named(config.plan.machine);
   }
+  if (!context.is_root()) return 0;
   write_out(cluster_tree(machine.cluster));
   for (const std::string& note : machine.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   write_text("--svg", config.plan.svg, cluster_svg(machine.cluster));
