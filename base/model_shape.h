@@ -27,6 +27,7 @@ struct ModelShape {
   int64_t dense_macs = 0;      // a token: all products but experts, head and attention
   int64_t head_macs = 0;       // a row of logits
   int64_t attention_macs = 0;  // a token and a position it sees, all layers together
+  int num_heads = 0;           // of queries
   // The shared experts' part of layer_bytes, and of dense_macs.
   int64_t shared_bytes = 0, shared_macs = 0;
 

@@ -8,12 +8,14 @@
 namespace colibri {
 namespace {
 
-// Of each layer with experts, what was counted.
-std::vector<std::vector<double>> counted_shares(const ModelShape& shape, const LoadStats& stats) {
+// Of each layer with experts, what was counted [L, E] in this test: a prompt's tokens share their
+// experts more than those that decode.
+std::vector<std::vector<double>> counted_shares(const ModelShape& shape,
+                                                std::span<const uint64_t> choices) {
   std::vector<std::vector<double>> shares = uniform_shares(shape);
   for (size_t layer = 0; layer < shares.size(); ++layer) {
-    if (shares[layer].empty()) continue;
-    const auto counts = stats.of_layer(static_cast<int>(layer));
+    if (shares[layer].empty() || choices.empty()) continue;
+    const auto counts = choices.subspan(layer * shares[layer].size(), shares[layer].size());
     double sum = 0;
     for (const uint64_t count : counts) sum += static_cast<double>(count);
     if (sum == 0) continue;
@@ -24,13 +26,19 @@ std::vector<std::vector<double>> counted_shares(const ModelShape& shape, const L
   return shares;
 }
 
-double mean_step_us(SimulatorInput input, const std::vector<StepSize>& steps) {
-  double sum = 0;
+PredictedStep mean_step(SimulatorInput input, const std::vector<StepSize>& steps) {
+  PredictedStep mean;
   for (const StepSize& size : steps) {
     input.size = size;
-    sum += simulate_step(input).step_us;
+    const SimulatedStep step = simulate_step(input);
+    const double share = 1 / static_cast<double>(steps.size());
+    mean.step_us += share * step.step_us;
+    mean.own_us += share * step.attention_us;
+    mean.head_us += share * step.head_us;
+    mean.experts_us +=
+        share * (step.own_us + step.dispatch_us + step.wait_us + step.experts_us + step.combine_us);
   }
-  return sum / static_cast<double>(steps.size());
+  return mean;
 }
 
 std::vector<StepSize> steps_of(const BenchCase& what, int64_t chunk) {
@@ -42,10 +50,10 @@ std::vector<StepSize> steps_of(const BenchCase& what, int64_t chunk) {
 
 std::vector<StepSize> prefill_steps(int64_t prompt_tokens, int batch, int64_t chunk) {
   std::vector<StepSize> steps;
-  StepSize step{0, 0};
+  StepSize step{.num_tokens = 0, .num_logit_rows = 0};
   const auto end_step = [&] {
     if (step.num_tokens > 0) steps.push_back(step);
-    step = {0, 0};
+    step = {.num_tokens = 0, .num_logit_rows = 0};
   };
   for (int sequence = 0; sequence < batch; ++sequence) {
     for (int64_t begin = 0; begin < prompt_tokens;) {
@@ -53,6 +61,7 @@ std::vector<StepSize> prefill_steps(int64_t prompt_tokens, int batch, int64_t ch
       const int64_t end = std::min(prompt_tokens, begin + room);
       const auto first = static_cast<double>(begin), last = static_cast<double>(end);
       step.num_tokens += last - first;
+      step.num_prompt_tokens += last - first;
       step.prompt_positions += (last * (last + 1) - first * (first + 1)) / 2;
       step.prompt_kv_positions += last;
       if (end == prompt_tokens) step.num_logit_rows += 1;
@@ -74,11 +83,12 @@ void add_predictions(const RunConfig& config, const ModelSession& session,
   SimulatorInput input{.shape = &session.shape(),
                        .ranks = &ranks,
                        .placement = &session.placement(),
-                       .shares = is_counted ? counted_shares(session.shape(), session.load_stats())
-                                            : shares_named(config.bench.routing, session.shape()),
+                       .shares = {},
                        .size = {}};
   for (BenchResult& result : results) {
-    result.predicted_step_us = mean_step_us(input, steps_of(result.what, config.common.chunk));
+    input.shares = is_counted ? counted_shares(session.shape(), result.choices)
+                              : shares_named(config.bench.routing, session.shape());
+    result.predicted = mean_step(input, steps_of(result.what, config.common.chunk));
   }
 }
 

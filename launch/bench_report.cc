@@ -103,20 +103,45 @@ std::string main_table(const BenchReport& report) {
   return text;
 }
 
+// Medians of a step, in the groups of a prediction; of a GPU the host's part only.
+PredictedStep measured_step(const BenchResult& result) {
+  const auto of = [&](std::initializer_list<Stage> stages) {
+    return median_of(result, [&](const BenchSample& s) {
+      double us = 0;
+      for (const Stage stage : stages) us += stage_us(s, stage);
+      return us / static_cast<double>(s.num_steps);
+    });
+  };
+  return {.step_us = 1e3 * row_of(result).ms_per_step,
+          .own_us = of({Stage::kEmbed, Stage::kAttention, Stage::kDenseMlp, Stage::kRouter,
+                        Stage::kDispatch, Stage::kCombine}),
+          .experts_us = of({Stage::kShared, Stage::kExperts, Stage::kWait}),
+          .head_us = of({Stage::kHead})};
+}
+
 // Empty without predictions.
 std::string prediction_table(const BenchReport& report) {
   std::string text;
   for (const BenchResult& result : report.results) {
-    if (!result.predicted_step_us) continue;
-    const double measured = row_of(result).ms_per_step, predicted = *result.predicted_step_us / 1e3;
-    text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:+.1f} % |\n", result.what.name(),
-                        result.what.batch, measured, predicted,
-                        measured > 0 ? 100 * (predicted / measured - 1) : 0);
+    if (!result.predicted) continue;
+    const PredictedStep m = measured_step(result), &p = *result.predicted;
+    text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:+.1f} % |", result.what.name(),
+                        result.what.batch, m.step_us / 1e3, p.step_us / 1e3,
+                        m.step_us > 0 ? 100 * (p.step_us / m.step_us - 1) : 0);
+    if (!report.facts.is_on_gpu) {
+      text += fmt::format(" {:.3f} / {:.3f} | {:.3f} / {:.3f} | {:.3f} / {:.3f} |", m.own_us / 1e3,
+                          p.own_us / 1e3, m.experts_us / 1e3, p.experts_us / 1e3, m.head_us / 1e3,
+                          p.head_us / 1e3);
+    }
+    text += '\n';
   }
   if (text.empty()) return text;
-  return "\nA step, predicted beside measured:\n\n| test | batch | ms/step | predicted | error |\n"
-         "|---|---:|---:|---:|---:|\n" +
-         text;
+  const bool has_parts = !report.facts.is_on_gpu;
+  return "\nA step, predicted beside measured" +
+         std::string(has_parts ? "; its parts in ms, measured / predicted" : "") +
+         ":\n\n| test | batch | ms/step | predicted | error |" +
+         (has_parts ? " attention, router | experts, exchange | head |\n" : "\n") +
+         "|---|---:|---:|---:|---:|" + (has_parts ? "---:|---:|---:|\n" : "\n") + text;
 }
 
 std::string stage_table(const BenchReport& report) {
@@ -232,7 +257,7 @@ nlohmann::json json_of(const BenchReport& report, const BenchResult& result) {
                          {"exchange_mb_per_step", row.exchange_mb_per_step},
                          {"exchange_share", row.exchange_share},
                          {"samples", samples}};
-  if (result.predicted_step_us) json["predicted_ms_per_step"] = *result.predicted_step_us / 1e3;
+  if (result.predicted) json["predicted_ms_per_step"] = result.predicted->step_us / 1e3;
   if (report.facts.is_on_gpu) json["gpu"] = gpu_json_of(result);
   return json;
 }

@@ -25,6 +25,17 @@ std::vector<double> difference(const std::vector<double>& after,
   return between;
 }
 
+std::vector<uint64_t> choices_of(const ModelSession& session) {
+  const auto all = session.load_stats().all();
+  return {all.begin(), all.end()};
+}
+
+void add_choices(const std::vector<uint64_t>& after, const std::vector<uint64_t>& before,
+                 std::vector<uint64_t>& sum) {
+  sum.resize(after.size());
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += after[i] - before[i];
+}
+
 class Bench {
  public:
   Bench(const ModelSession& session, Serving& serving)
@@ -146,9 +157,11 @@ std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repe
   for (int i = 0; i < repetitions; ++i) {
     bed.between();
     for (BenchResult& result : results) {
+      const std::vector<uint64_t> before = choices_of(*bed.session);
       const BenchSample sample = bench.run(result.what);
       if (drain_requested()) return results;
       result.samples.push_back(sample);
+      add_choices(choices_of(*bed.session), before, result.choices);
     }
   }
   for (BenchResult& result : results) {

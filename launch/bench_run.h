@@ -43,11 +43,20 @@ struct BenchSample {
   double tokens_per_s() const { return static_cast<double>(num_tokens) / seconds; }
 };
 
+// What the simulator says of a step; the groups are those of stages.
+struct PredictedStep {
+  double step_us = 0;
+  double own_us = 0;      // projections, attention, router, and what rows take around an exchange
+  double experts_us = 0;  // with the exchange
+  double head_us = 0;
+};
+
 struct BenchResult {
   BenchCase what;
-  std::vector<BenchSample> samples;        // in order
-  std::optional<GpuProfile> profile = {};  // of one further run, on a GPU
-  std::optional<double> predicted_step_us = {};  // bench --predict
+  std::vector<BenchSample> samples;             // in order
+  std::vector<uint64_t> choices = {};           // [L, E] of all samples, how often each was chosen
+  std::optional<GpuProfile> profile = {};       // of one further run, on a GPU
+  std::optional<PredictedStep> predicted = {};  // bench --predict
 };
 
 // All cases that the options ask for, prefill first.

@@ -16,16 +16,22 @@ namespace colibri {
 namespace {
 
 std::string fit_text(const CalibrationFit& fit) {
-  std::string text = "operation    fixed us   GB/s    GOP/s  sharpness  error: median  largest\n";
+  std::string text =
+      "operation         fixed us  piece us  value ns    GB/s  cached  GOP/s  sharpness  error: "
+      "median  largest\n";
   for (size_t i = 0; i < kNumOpKinds; ++i) {
-    const OpCost& cost = fit.device.narrow[i];
-    text += fmt::format("{:<12} {:8.2f} {:6.1f} {:8.1f} {:10.2f} {:13.1f} % {:6.1f} %\n",
-                        to_string(static_cast<OpKind>(i)), cost.fixed_us, cost.gbps, cost.gops,
-                        cost.sharpness, 100 * fit.errors[i].median, 100 * fit.errors[i].worst);
+    const OpCost& c = fit.device.narrow[i];
+    text += fmt::format(
+        "{:<17} {:8.2f} {:9.3f} {:9.3f} {:7.1f} {:7.1f} {:6.0f} {:10.2f} {:13.1f} % {:6.1f} %\n",
+        to_string(static_cast<OpKind>(i)), c.fixed_us, c.piece_us, c.value_ns, c.gbps,
+        c.cached_gbps, c.gops, c.sharpness, 100 * fit.errors[i].median, 100 * fit.errors[i].worst);
   }
+  text += fmt::format("cached: what a step reads, where that is much less than {:.0f} MB\n",
+                      fit.device.cache_bytes / 1e6);
   if (fit.link_gbps > 0) {
-    text +=
-        fmt::format("exchange     {:8.2f} {:6.1f}\n", 2 * fit.device.exchange_us, fit.link_gbps);
+    text += fmt::format(
+        "exchange of two ranks: {:.2f} us, {:.1f} GB/s out of caches, {:.1f} else\n",
+        2 * fit.device.exchange_us, fit.link_gbps, fit.link_gbps / fit.device.exchange_uncached);
   }
   return text;
 }

@@ -10,7 +10,7 @@
 namespace colibri {
 namespace {
 
-constexpr int kPasses = 2, kDecodeSteps = 12, kPrefillSteps = 3;
+constexpr int kPasses = 3, kDecodeSteps = 12, kPrefillSteps = 3;
 
 struct Sizes {
   int hidden, width, experts, top_k, layers, heads, kv_heads, head_dim, vocabulary;
@@ -69,9 +69,12 @@ SessionNeeds needs_of(const std::vector<StepCase>& cases) {
 
 std::vector<CalibrationShape> calibration_shapes() {
   return {
+      {"tiny", config_of({128, 96, 20, 3, 4, 4, 2, 32, 768}), cases_up_to(512, 8)},
       {"small", config_of({256, 160, 24, 4, 4, 8, 2, 32, 1024}), cases_up_to(512, 8)},
       {"middle", config_of({1024, 512, 32, 4, 4, 16, 4, 64, 4096}), cases_up_to(512, 4)},
       {"wide", config_of({1792, 896, 48, 6, 4, 28, 4, 128, 16384}), cases_up_to(128, 1)},
+      // More than any cache holds.
+      {"large", config_of({1536, 640, 96, 6, 8, 24, 4, 128, 16384}), cases_up_to(128, 1)},
   };
 }
 

@@ -112,6 +112,7 @@ ModelShape model_shape(const ModelConfig& config, const WeightFormats& formats, 
       role_bytes(config, tied ? TensorRole::kEmbedding : TensorRole::kLmHead, formats);
   shape.head_macs = config.vocab_size * config.hidden_size;
   shape.attention_macs = attention_macs(config);
+  shape.num_heads = static_cast<int>(config.attention.num_heads);
   for (const TensorRole role : global_roles(config)) {
     shape.coordinator_weight_bytes += role_bytes(config, role, formats);
   }

@@ -26,7 +26,10 @@ OpCost read_cost(TomlReader& row, const OpCost& fallback) {
   const OpCost cost{.fixed_us = row.number_or("fixed_us", 0, 1e9, fallback.fixed_us),
                     .gbps = row.number_or("gbps", 0, kMost, fallback.gbps),
                     .gops = row.number_or("gops", 0, kMost, fallback.gops),
-                    .sharpness = row.number_or("sharpness", 1, 64, fallback.sharpness)};
+                    .sharpness = row.number_or("sharpness", 1, 64, fallback.sharpness),
+                    .cached_gbps = row.number_or("cached_gbps", 0, kMost, 0),
+                    .piece_us = row.number_or("piece_us", 0, 1e9, 0),
+                    .value_ns = row.number_or("value_ns", 0, 1e9, 0)};
   if (row.text("source").empty()) row.wrong("source", "is empty");
   row.end();
   return cost;
@@ -58,10 +61,12 @@ DeviceSpec read_device(TomlReader& reader, const std::string& name) {
       .gbps = device.peak_gbps * read_share,
       .wide_gops = compute_share * reader.sourced("wide_gops", 1e-3, kMost),
       .narrow_gops = compute_share * reader.sourced("narrow_gops", 1e-3, kMost)};
+  device.cache_bytes = kBytesInGb * reader.sourced_or("cache_gb", 0, 1e3, 0);
   device.exchange_us = reader.sourced_or("exchange_us", 0, 1e6, 0);
   device.exchange_us_per_peer = reader.sourced_or("exchange_us_per_peer", 0, 1e6, 0);
   device.exchange_sharpness = reader.sourced_or("exchange_sharpness", 0.25, 64, 1);
   device.exchange_tail = reader.sourced_or("exchange_tail", 0, 64, 0);
+  device.exchange_uncached = reader.sourced_or("exchange_uncached", 1, 1e3, 1);
   read_costs(reader.table("wide"), device.wide, defaults.cost(false));
   read_costs(reader.table("narrow"), device.narrow, defaults.cost(true));
   reader.end();
@@ -128,10 +133,12 @@ std::string device_text(const DeviceSpec& device, const std::string& source) {
   // Every operation has a row below; these are asked for all the same.
   text += sourced("wide_gops", std::max(1.0, device.cost(OpKind::kDense, false).gops));
   text += sourced("narrow_gops", std::max(1.0, device.cost(OpKind::kDense, true).gops));
+  text += sourced("cache_gb", device.cache_bytes / kBytesInGb);
   text += sourced("exchange_us", device.exchange_us);
   text += sourced("exchange_us_per_peer", device.exchange_us_per_peer);
   text += sourced("exchange_sharpness", device.exchange_sharpness);
   text += sourced("exchange_tail", device.exchange_tail);
+  text += sourced("exchange_uncached", device.exchange_uncached);
   for (const bool is_narrow : {false, true}) {
     text += "[device." + toml_quoted(device.name) + (is_narrow ? ".narrow]\n" : ".wide]\n");
     for (size_t i = 0; i < kNumOpKinds; ++i) {
@@ -139,7 +146,10 @@ std::string device_text(const DeviceSpec& device, const std::string& source) {
       text += std::string(to_string(static_cast<OpKind>(i))) +
               " = {fixed_us = " + toml_number(cost.fixed_us) +
               ", gbps = " + toml_number(cost.gbps) + ", gops = " + toml_number(cost.gops) +
-              ", sharpness = " + toml_number(cost.sharpness) + from;
+              ", sharpness = " + toml_number(cost.sharpness) +
+              ", cached_gbps = " + toml_number(cost.cached_gbps) +
+              ", piece_us = " + toml_number(cost.piece_us) +
+              ", value_ns = " + toml_number(cost.value_ns) + from;
     }
   }
   return text;

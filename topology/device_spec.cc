@@ -36,11 +36,20 @@ double joined(double a, double b, double p) {
 
 }  // namespace
 
-double OpCost::us(double bytes, double operations) const {
+double OpCost::us(const OpWork& work, double cached_share) const {
   // 1 GB/s is 1e3 bytes a microsecond.
-  const double reading = gbps > 0 ? bytes / (gbps * 1e3) : 0;
-  const double computing = gops > 0 ? operations / (gops * 1e3) : 0;
-  return fixed_us + joined(reading, computing, sharpness);
+  const double cached = cached_gbps > 0 ? cached_gbps : gbps;
+  const double us_a_kilobyte = gbps > 0 ? cached_share / cached + (1 - cached_share) / gbps : 0;
+  const double reading = work.bytes / 1e3 * us_a_kilobyte;
+  const double computing = gops > 0 ? work.operations / (gops * 1e3) : 0;
+  return fixed_us + piece_us * work.pieces + value_ns / 1e3 * work.values +
+         joined(reading, computing, sharpness);
+}
+
+double DeviceSpec::cached_share(double step_bytes) const {
+  if (cache_bytes <= 0) return 0;
+  const double fill = step_bytes / cache_bytes;
+  return 1 / (1 + fill * fill * fill);
 }
 
 double DeviceSpec::exchange_total_us(double start_us, double link_us) const {

@@ -15,6 +15,9 @@ DeviceSpec share_of(const DeviceSpec& device, int num_sharers) {
     for (OpCost& cost : *costs) {
       cost.gbps /= num_sharers;
       cost.gops /= num_sharers;
+      cost.cached_gbps /= num_sharers;
+      cost.piece_us *= num_sharers;
+      cost.value_ns *= num_sharers;
     }
   }
   return part;
@@ -61,28 +64,55 @@ bool holds_experts(const RankMap& ranks, int rank, const LayerTermsOptions& opti
          options.coordinator_holds_experts;
 }
 
-// OpCost is of degree one in both parts, so these shares of its derivative add up to it exactly at
-// the even spread.
-void add_expert_rates(const ModelShape& shape, const RankMap& ranks,
-                      const LayerTermsOptions& options, LayerTerms& terms) {
-  int num_holders = 0;
+// Uniform choices over the ranks that hold experts: of each of them.
+struct EvenSpread {
+  double touched = 0, pairs = 0;
+  std::vector<double> cached = {};  // [R] shares of what each reads
+};
+
+EvenSpread even_spread(const ModelShape& shape, const RankMap& ranks,
+                       const LayerTermsOptions& options, double num_tokens) {
+  std::vector<double> bytes;
+  double holders = 0;
   for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
-    num_holders += holds_experts(ranks, rank, options) ? 1 : 0;
+    bytes.push_back(holds_experts(ranks, rank, options) ? 1 : 0);
+    holders += bytes.back();
   }
-  const double slots = static_cast<double>(shape.num_experts) / std::max(1, num_holders);
+  holders = std::max(1.0, holders);
+  const double slots = static_cast<double>(shape.num_experts) / holders;
   const double chance = static_cast<double>(shape.top_k) / std::max(1, shape.num_experts);
-  const double touched = slots * (1 - std::pow(1 - chance, terms.num_tokens));
-  const double pairs = terms.num_tokens * shape.top_k / std::max(1, num_holders);
+  EvenSpread even{.touched = slots * (1 - std::pow(1 - chance, num_tokens)),
+                  .pairs = num_tokens * shape.top_k / holders};
+  for (double& each : bytes) {
+    each *= even.touched * shape.num_moe_layers() * static_cast<double>(shape.expert_bytes);
+  }
+  for (const int rank : ranks.coordinators()) {
+    bytes[static_cast<size_t>(rank)] += own_step_bytes(shape, options.size);
+  }
+  even.cached = ranks.cached_shares(bytes);
+  return even;
+}
+
+// Reading and computing are joined by a curve of degree one, so these shares of its derivative add
+// up to it exactly at the even spread.
+void add_expert_rates(const ModelShape& shape, const RankMap& ranks, const EvenSpread& even,
+                      LayerTerms& terms) {
+  const OpWork each = expert_work(shape, 1, 1);
   for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
     const OpCost& cost = ranks.device(rank).cost(OpKind::kExperts, experts_are_narrow(shape));
-    const double read_us = static_cast<double>(shape.expert_bytes) / (cost.gbps * 1e3);
-    const double compute_us = 2 * static_cast<double>(shape.expert_macs()) / (cost.gops * 1e3);
-    const double reading = touched * read_us, computing = pairs * compute_us;
-    const double both = expert_us(shape, ranks.device(rank), touched, pairs) - cost.fixed_us;
+    OpCost curve = cost;  // of degree one
+    curve.fixed_us = curve.piece_us = curve.value_ns = 0;
+    const double share = even.cached[static_cast<size_t>(rank)];
+    const double read_us = curve.us({.bytes = each.bytes}, share);
+    const double compute_us = curve.us({.operations = each.operations});
+    const double reading = even.touched * read_us, computing = even.pairs * compute_us;
+    const double both = curve.us(expert_work(shape, even.touched, even.pairs), share);
     const double p = cost.sharpness - 1;
     terms.expert_fixed_us.push_back(cost.fixed_us);
-    terms.touched_us.push_back(read_us * (both > 0 ? std::pow(reading / both, p) : 1));
-    terms.row_us.push_back(compute_us * (both > 0 ? std::pow(computing / both, p) : 1));
+    terms.touched_us.push_back(cost.piece_us +
+                               read_us * (both > 0 ? std::pow(reading / both, p) : 1));
+    terms.row_us.push_back(cost.value_ns / 1e3 * each.values +
+                           compute_us * (both > 0 ? std::pow(computing / both, p) : 1));
   }
 }
 
@@ -110,11 +140,13 @@ std::vector<double> even_counts(const ModelShape& shape, const RankMap& ranks,
 // Scales the links' times to what they add to an exchange at the even spread; returns what its
 // start adds.
 double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
-                         std::vector<double> LinkTerm::*us, const std::vector<double>& count) {
+                         std::vector<double> LinkTerm::*us, const EvenSpread& even,
+                         const std::vector<double>& count) {
   const double link_us = busiest_link(links, us, count).us;
   double start = 0, total = 0, sharpness = 1;
   for (const int rank : ranks.coordinators()) {
-    const double with_bytes = ranks.exchange_us(rank, ranks.longest_latency_us(), link_us);
+    const double with_bytes = ranks.exchange_us(rank, ranks.longest_latency_us(), link_us,
+                                                even.cached[static_cast<size_t>(rank)]);
     if (with_bytes < total) continue;
     total = with_bytes;
     start = ranks.exchange_us(rank) + ranks.longest_latency_us();
@@ -129,14 +161,15 @@ double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
 }
 
 void add_exchange_rates(const ModelShape& shape, const RankMap& ranks,
-                        const LayerTermsOptions& options, LayerTerms& terms) {
+                        const LayerTermsOptions& options, const EvenSpread& even,
+                        LayerTerms& terms) {
   const double tokens = terms.num_tokens;
   const auto counts = [&](bool of_pairs) {
     return even_counts(shape, ranks, options, tokens, of_pairs);
   };
   terms.exchange_us =
-      scale_to_exchange(ranks, terms.dispatch_links, &LinkTerm::row_us, counts(false)) +
-      scale_to_exchange(ranks, terms.combine_links, &LinkTerm::result_us,
+      scale_to_exchange(ranks, terms.dispatch_links, &LinkTerm::row_us, even, counts(false)) +
+      scale_to_exchange(ranks, terms.combine_links, &LinkTerm::result_us, even,
                         counts(!options.adds_results));
 }
 
@@ -204,12 +237,30 @@ std::string RankMap::link_name(const LinkUse& use) const {
          cluster_.parts[static_cast<size_t>(to)].name + " (" + link.kind + ")";
 }
 
-double RankMap::exchange_us(int rank, double latency_us, double link_us) const {
+double RankMap::exchange_us(int rank, double latency_us, double link_us,
+                            double cached_share) const {
   const DeviceSpec& spec = device(rank);
   const double peers = std::max(1, num_ranks() - 1);
   const double start = exchange_us(rank) + latency_us;
-  const double links = link_us * (1 + spec.exchange_tail / peers);
+  const double links = link_us * (1 + spec.exchange_tail / peers) *
+                       (cached_share + (1 - cached_share) * spec.exchange_uncached);
   return crosses_network_ ? start + links : spec.exchange_total_us(start, links);
+}
+
+std::vector<double> RankMap::cached_shares(std::span<const double> step_bytes) const {
+  std::map<std::pair<int, int>, double> of_package;
+  // A GPU's caches are its own.
+  const auto place = [&](int rank) {
+    return is_gpu(rank) ? std::pair{-1 - rank, 0} : std::pair{part(rank).node, part(rank).package};
+  };
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    of_package[place(rank)] += step_bytes[static_cast<size_t>(rank)];
+  }
+  std::vector<double> shares;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    shares.push_back(device(rank).cached_share(of_package[place(rank)]));
+  }
+  return shares;
 }
 
 double RankMap::longest_latency_us() const {
@@ -254,8 +305,9 @@ LayerTerms link_terms(const ModelShape& shape, const RankMap& ranks,
 LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
                        const LayerTermsOptions& options) {
   LayerTerms terms = link_terms(shape, ranks, options);
-  add_expert_rates(shape, ranks, options, terms);
-  add_exchange_rates(shape, ranks, options, terms);
+  const EvenSpread even = even_spread(shape, ranks, options, terms.num_tokens);
+  add_expert_rates(shape, ranks, even, terms);
+  add_exchange_rates(shape, ranks, options, even, terms);
   return terms;
 }
 

@@ -39,7 +39,10 @@ class RankMap {
   // A whole exchange: its start with the way's latency, and what the busiest link takes for the
   // bytes, joined by DeviceSpec::exchange_total_us. Over a network both are added: the exponent is
   // that of exchanges within a node, and published ones over networks are straight lines.
-  double exchange_us(int rank, double latency_us, double link_us) const;
+  // cached_share: of the rank's step, see DeviceSpec::exchange_uncached.
+  double exchange_us(int rank, double latency_us, double link_us, double cached_share) const;
+  // [R] how much of what each reads comes out of caches, when they read so much a step ([R]).
+  std::vector<double> cached_shares(std::span<const double> step_bytes) const;
   bool crosses_packages(const LinkUse& use) const;
   bool crosses_nodes(const LinkUse& use) const;
   bool crosses_network() const { return crosses_network_; }  // between some of its ranks

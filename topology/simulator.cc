@@ -57,6 +57,21 @@ bool FiguresOfLayers::are_alike(const SimulatorInput& input, int a, int b) {
   return true;
 }
 
+std::vector<double> cached_shares(const SimulatorInput& input, const FiguresOfLayers& figures) {
+  std::vector<double> bytes(static_cast<size_t>(input.ranks->num_ranks()));
+  for (int layer = 0; layer < input.shape->num_layers; ++layer) {
+    if (figures.index(layer) < 0) continue;
+    const LayerFigures& of_layer = figures.at(figures.index(layer));
+    for (size_t rank = 0; rank < bytes.size(); ++rank) {
+      bytes[rank] += of_layer.touched[rank] * static_cast<double>(input.shape->expert_bytes);
+    }
+  }
+  for (const int rank : input.ranks->coordinators()) {
+    bytes[static_cast<size_t>(rank)] += own_step_bytes(*input.shape, input.size);
+  }
+  return input.ranks->cached_shares(bytes);
+}
+
 double SimulatedStep::tokens_per_s(const SimulatorInput& input) const {
   const auto coordinators = static_cast<double>(input.ranks->coordinators().size());
   return step_us > 0 ? 1e6 * input.size.num_tokens * coordinators / step_us : 0;

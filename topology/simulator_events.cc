@@ -48,12 +48,13 @@ class Simulation {
         shape_(*input.shape),
         ranks_(*input.ranks),
         figures_(input, input.size.num_tokens),
+        cached_(cached_shares(input, figures_)),
         states_(ranks_.coordinators().size()),
         rank_free_us_(static_cast<size_t>(ranks_.num_ranks())),
         rank_busy_us_(rank_free_us_.size()) {
     for (CoordinatorState& state : states_) state.answers.resize(rank_free_us_.size());
     for (const int rank : ranks_.coordinators()) {
-      own_.push_back(own_times(shape_, in_.size, ranks_.device(rank)));
+      own_.push_back(own_times(shape_, in_.size, ranks_.device(rank), cached(rank)));
     }
   }
 
@@ -88,6 +89,8 @@ class Simulation {
         return answer(event.at_us, event.coordinator, event.rank);
     }
   }
+
+  double cached(int rank) const { return cached_[static_cast<size_t>(rank)]; }
 
   // The rank's device does one thing after the other. Returns when `us` more are done.
   double run_on(int rank, double at_us, double us) {
@@ -140,7 +143,8 @@ class Simulation {
       const double bytes = rows * row_bytes(shape_, ranks_.is_gpu(me));
       row_bytes_ += bytes;
       const double links = carry(ranks_.route(me, rank), now, bytes);
-      arrivals.emplace_back(rank, now + ranks_.exchange_us(me, ranks_.latency_us(me, rank), links));
+      const double latency = ranks_.latency_us(me, rank);
+      arrivals.emplace_back(rank, now + ranks_.exchange_us(me, latency, links, cached(me)));
       latest = std::max(latest, arrivals.back().second);
     }
     state.num_open = static_cast<int>(arrivals.size());
@@ -153,8 +157,8 @@ class Simulation {
 
   double experts_us(const LayerFigures& of_layer, int rank) {
     const auto at = static_cast<size_t>(rank);
-    const double us =
-        expert_us(shape_, ranks_.device(rank), of_layer.touched[at], of_layer.pairs[at]);
+    const double us = expert_us(shape_, ranks_.device(rank), of_layer.touched[at],
+                                of_layer.pairs[at], cached(rank));
     rank_busy_us_[at] += us;
     return us;
   }
@@ -178,7 +182,7 @@ class Simulation {
     result_bytes_ += bytes;
     const double links = carry(ranks_.route(rank, me), now, bytes);
     Answer& answer = state.answers[at];
-    answer.back_us = now + ranks_.exchange_us(me, ranks_.latency_us(rank, me), links);
+    answer.back_us = now + ranks_.exchange_us(me, ranks_.latency_us(rank, me), links, cached(me));
     answer.start_us = 2 * (ranks_.exchange_us(me) + ranks_.latency_us(me, rank));
     if (answer.back_us > state.last.back_us) state.last = answer;
     if (--state.num_open == 0) end_layer(c);
@@ -230,6 +234,7 @@ class Simulation {
   const ModelShape& shape_;
   const RankMap& ranks_;
   FiguresOfLayers figures_;
+  std::vector<double> cached_;                       // [R]
   std::vector<OwnTimes> own_;                        // [coordinators]
   std::vector<CoordinatorState> states_;             // [coordinators]
   std::vector<double> rank_free_us_, rank_busy_us_;  // [R]

@@ -24,6 +24,9 @@ class FiguresOfLayers {
   std::vector<int> index_;  // [L]
 };
 
+// [R] how much of what each rank reads comes out of caches.
+std::vector<double> cached_shares(const SimulatorInput& input, const FiguresOfLayers& figures);
+
 SimulatedStep simulate_symmetric(const SimulatorInput& input);
 SimulatedStep simulate_events(const SimulatorInput& input);
 

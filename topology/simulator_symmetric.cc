@@ -13,10 +13,12 @@ class Symmetric {
         shape_(*input.shape),
         ranks_(*input.ranks),
         terms_(link_terms(shape_, ranks_, {.size = in_.size, .adds_results = in_.adds_results})),
+        figures_(in_, terms_.num_tokens),
+        cached_(cached_shares(in_, figures_)),
         latency_us_(ranks_.longest_latency_us()),
         rank_us_(static_cast<size_t>(ranks_.num_ranks())) {
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
-      const OwnTimes own = own_times(shape_, in_.size, ranks_.device(rank));
+      const OwnTimes own = own_times(shape_, in_.size, ranks_.device(rank), cached(rank));
       const double layer_us = own_.layer_us();
       if (own.layer_us() > layer_us) own_ = own;
       head_us_ = std::max(head_us_, own.head_us);
@@ -25,17 +27,16 @@ class Symmetric {
   }
 
   SimulatedStep run() {
-    const FiguresOfLayers figures(in_, terms_.num_tokens);
     std::vector<Layer> layers;
-    for (size_t i = 0; i < figures.num_distinct(); ++i) {
-      layers.push_back(layer_of(figures.at(static_cast<int>(i))));
+    for (size_t i = 0; i < figures_.num_distinct(); ++i) {
+      layers.push_back(layer_of(figures_.at(static_cast<int>(i))));
     }
     for (int layer = 0; layer < shape_.num_layers; ++layer) {
       result_.dense_us += own_.dense_us;
       result_.context_us += own_.attention_us;
       result_.attention_us += own_.layer_us();
-      const int index = figures.index(layer);
-      if (index >= 0) add(figures.at(index), layers[static_cast<size_t>(index)]);
+      const int index = figures_.index(layer);
+      if (index >= 0) add(figures_.at(index), layers[static_cast<size_t>(index)]);
     }
     result_.head_us = head_us_;
     result_.step_us = result_.attention_us + result_.own_us + result_.dispatch_us +
@@ -57,7 +58,7 @@ class Symmetric {
                               in_.adds_results ? figures.rows : figures.pairs);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const auto exchange = [&](double link_us) {
-        return ranks_.exchange_us(rank, latency_us_, link_us);
+        return ranks_.exchange_us(rank, latency_us_, link_us, cached(rank));
       };
       layer.dispatch_us = std::max(layer.dispatch_us, exchange(layer.out.us));
       layer.combine_us = std::max(layer.combine_us, exchange(layer.back.us));
@@ -68,8 +69,10 @@ class Symmetric {
 
   double experts_us(const LayerFigures& figures, int rank) const {
     const auto at = static_cast<size_t>(rank);
-    return expert_us(shape_, ranks_.device(rank), figures.touched[at], figures.pairs[at]);
+    return expert_us(shape_, ranks_.device(rank), figures.touched[at], figures.pairs[at],
+                     cached(rank));
   }
+  double cached(int rank) const { return cached_[static_cast<size_t>(rank)]; }
 
   void add(const LayerFigures& figures, const Layer& layer) {
     result_.dispatch_us += layer.dispatch_us;
@@ -109,6 +112,8 @@ class Symmetric {
   const ModelShape& shape_;
   const RankMap& ranks_;
   LayerTerms terms_;
+  FiguresOfLayers figures_;
+  std::vector<double> cached_;  // [R]
   double latency_us_ = 0, start_us_ = 0, head_us_ = 0;
   OwnTimes own_;  // of the slowest rank
   std::vector<double> rank_us_;

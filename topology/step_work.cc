@@ -18,6 +18,7 @@ StepSize decode_size(double batch, double context) {
 StepSize prefill_size(double tokens) {
   return {.num_tokens = tokens,
           .num_logit_rows = 1,
+          .num_prompt_tokens = tokens,
           .prompt_positions = tokens * (tokens + 1) / 2,
           .prompt_kv_positions = tokens};
 }
@@ -28,19 +29,30 @@ StepWork step_work(const ModelShape& shape, const StepSize& size) {
     return work[static_cast<size_t>(kind)];
   };
   StepWork work{};
-  of(work, OpKind::kDense) = {static_cast<double>(shape.layer_bytes) / layers,
-                              2 * size.num_tokens * static_cast<double>(shape.dense_macs) / layers};
+  const auto hidden = static_cast<double>(shape.hidden_size);
+  const double dense_macs = static_cast<double>(shape.dense_macs) / layers;
+  of(work, OpKind::kDense) = {
+      .bytes = static_cast<double>(shape.layer_bytes) / layers,
+      .operations = 2 * size.num_tokens * dense_macs,
+      .values = size.num_tokens * (dense_macs / std::max(1.0, hidden) + 2 * hidden)};
   const auto kv_bytes = static_cast<double>(shape.kv_bytes_per_token) / layers;
   const auto operations = 2 * static_cast<double>(shape.attention_macs) / layers;
-  of(work, OpKind::kAttention) = {kv_bytes * size.decode_positions,
-                                  operations * size.decode_positions};
-  of(work, OpKind::kPromptAttention) = {kv_bytes * size.prompt_kv_positions,
-                                        operations * size.prompt_positions};
-  of(work, OpKind::kHead) = {static_cast<double>(shape.head_bytes),
-                             2 * static_cast<double>(shape.head_macs) * size.num_logit_rows};
-  const double numbers = (10.0 + shape.top_k) * static_cast<double>(shape.hidden_size) +
-                         static_cast<double>(shape.num_experts);
-  of(work, OpKind::kElementwise) = {4 * numbers * size.num_tokens, 0};
+  of(work, OpKind::kAttention) = {
+      .bytes = kv_bytes * size.decode_positions,
+      .operations = operations * size.decode_positions,
+      .pieces = shape.num_heads * (size.num_tokens - size.num_prompt_tokens),
+      .values = shape.num_heads * size.decode_positions};
+  of(work, OpKind::kPromptAttention) = {.bytes = kv_bytes * size.prompt_kv_positions,
+                                        .operations = operations * size.prompt_positions,
+                                        .pieces = shape.num_heads * size.num_prompt_tokens,
+                                        .values = shape.num_heads * size.prompt_positions};
+  of(work, OpKind::kHead) = {
+      .bytes = static_cast<double>(shape.head_bytes),
+      .operations = 2 * static_cast<double>(shape.head_macs) * size.num_logit_rows,
+      .values = size.num_logit_rows * (static_cast<double>(shape.vocab_size) + hidden)};
+  const double numbers = (10.0 + shape.top_k) * hidden + static_cast<double>(shape.num_experts);
+  of(work, OpKind::kElementwise) = {.bytes = 4 * numbers * size.num_tokens,
+                                    .pieces = size.num_tokens};
   return work;
 }
 
@@ -55,15 +67,19 @@ bool dense_is_narrow(const ModelShape& shape) {
 }
 
 OpWork shared_work(const ModelShape& shape, const StepSize& size) {
-  return {static_cast<double>(shape.shared_bytes),
-          2 * size.num_tokens * static_cast<double>(shape.shared_macs)};
+  const auto hidden = static_cast<double>(shape.hidden_size);
+  const auto macs = static_cast<double>(shape.shared_macs);
+  return {.bytes = static_cast<double>(shape.shared_bytes),
+          .operations = 2 * size.num_tokens * macs,
+          .values = size.num_tokens * macs / std::max(1.0, hidden)};
 }
 
-OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device) {
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device,
+                   double cached_share) {
   const StepWork work = step_work(shape, size);
   const auto us = [&](OpKind kind, const OpWork& op) {
     if (op.bytes <= 0 && op.operations <= 0) return 0.0;
-    return device.cost(kind, dense_is_narrow(shape)).us(op.bytes, op.operations);
+    return device.cost(kind, dense_is_narrow(shape)).us(op, cached_share);
   };
   const auto of = [&](OpKind kind) { return us(kind, work[static_cast<size_t>(kind)]); };
   const OpWork shared = shared_work(shape, size);
@@ -72,6 +88,7 @@ OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSp
       shape.num_moe_layers() / std::max(1.0, static_cast<double>(shape.num_layers));
   dense.bytes -= share * shared.bytes;
   dense.operations -= share * shared.operations;
+  dense.values -= share * shared.values;
   return {.dense_us = us(OpKind::kDense, dense),
           .attention_us = of(OpKind::kAttention) + of(OpKind::kPromptAttention),
           .elementwise_us = of(OpKind::kElementwise),
@@ -79,11 +96,26 @@ OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSp
           .shared_us = us(OpKind::kDense, shared)};
 }
 
-double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs) {
+OpWork expert_work(const ModelShape& shape, double touched, double pairs) {
+  const double values_a_pair =
+      2 * static_cast<double>(shape.hidden_size) + 3 * static_cast<double>(shape.expert_width);
+  return {.bytes = touched * static_cast<double>(shape.expert_bytes),
+          .operations = 2 * pairs * static_cast<double>(shape.expert_macs()),
+          .pieces = touched,
+          .values = pairs * values_a_pair};
+}
+
+double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs,
+                 double cached_share) {
   if (pairs <= 0) return 0;
   return device.cost(OpKind::kExperts, experts_are_narrow(shape))
-      .us(touched * static_cast<double>(shape.expert_bytes),
-          2 * pairs * static_cast<double>(shape.expert_macs()));
+      .us(expert_work(shape, touched, pairs), cached_share);
+}
+
+double own_step_bytes(const ModelShape& shape, const StepSize& size) {
+  return static_cast<double>(shape.layer_bytes + shape.head_bytes) +
+         static_cast<double>(shape.kv_bytes_per_token) *
+             (size.decode_positions + size.prompt_kv_positions);
 }
 
 double row_bytes(const ModelShape& shape, bool is_gpu) {

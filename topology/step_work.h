@@ -12,8 +12,9 @@ namespace colibri {
 
 // The tokens of one coordinator's step.
 struct StepSize {
-  double num_tokens = 1;      // T
-  double num_logit_rows = 1;  // tokens whose logits are computed
+  double num_tokens = 1;         // T
+  double num_logit_rows = 1;     // tokens whose logits are computed
+  double num_prompt_tokens = 0;  // of the tokens
   // Sums over tokens of the positions that each attends to: of tokens that decode, and of prompts'.
   double decode_positions = 0, prompt_positions = 0;
   double prompt_kv_positions = 0;  // positions that the prompts' tokens read, once a prompt
@@ -23,15 +24,14 @@ StepSize decode_size(double batch, double context);
 // A prompt of `tokens` tokens in one step.
 StepSize prefill_size(double tokens);
 
-struct OpWork {
-  double bytes = 0, operations = 0;
-};
-
 // Of one layer in the mean, but the head, which is of the step. Experts stand apart (expert_us).
-//   dense        all the coordinator's products but the head, the shared expert's included
-//   attention    keys and values of each position seen, 2 attention_macs a position
+//   dense        all the coordinator's products but the head, the shared expert's included; values:
+//                macs / H + 2 H a token, about what goes into the products and comes out
+//   attention    keys and values of each position seen, 2 attention_macs a position; pieces: a
+//                token's heads; values: scores, one for each head and position
 //   prompts'     the same, but keys and values are read once for all tokens of a step
-//   elementwise  (10 + K) H + E numbers of 4 bytes a token
+//   head         values: V + H a row of logits
+//   elementwise  (10 + K) H + E numbers of 4 bytes a token; pieces: tokens
 using StepWork = std::array<OpWork, kNumOpKinds>;
 StepWork step_work(const ModelShape& shape, const StepSize& size);
 
@@ -49,11 +49,18 @@ struct OwnTimes {
   double shared_us = 0;  // of a layer with experts
   double layer_us() const { return dense_us + attention_us + elementwise_us; }
 };
-OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device);
+OwnTimes own_times(const ModelShape& shape, const StepSize& size, const DeviceSpec& device,
+                   double cached_share = 0);
 
-// A rank's time for one layer's experts: `touched` of them, `pairs` (token, expert) pairs. 0 for
-// none.
-double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs);
+// A rank's work for one layer's experts: `touched` of them (the pieces), `pairs` (token, expert)
+// pairs; values: 2 H + 3 I a pair.
+OpWork expert_work(const ModelShape& shape, double touched, double pairs);
+// The time for it; 0 for none.
+double expert_us(const ModelShape& shape, const DeviceSpec& device, double touched, double pairs,
+                 double cached_share = 0);
+
+// What a coordinator reads in a step: its weights, keys and values.
+double own_step_bytes(const ModelShape& shape, const StepSize& size);
 
 // Bytes on the wire. A row: H values in the form that the experts take, 1.125 bytes a value for
 // narrow weights, else 4 (CPU) or 2 (GPU). A result: H values of 4 (CPU) or 2 bytes. Headers are

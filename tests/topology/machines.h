@@ -68,6 +68,7 @@ inline ModelShape round_shape() {
   shape.shared_bytes = 2'000'000;
   shape.kv_bytes_per_token = 4000;
   shape.attention_macs = 2000;
+  shape.num_heads = 4;
   shape.head_bytes = 6'000'000;
   shape.head_macs = 3'000'000;
   shape.vocab_size = 3000;

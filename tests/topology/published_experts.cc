@@ -53,7 +53,7 @@ PublishedTable grouped(const GroupedTable& table) {
   const OpCost cost = line_of(table);
   for (size_t i = 0; i < kNumExperts.size(); ++i) {
     result.rows.push_back({count_text(kNumExperts[i], "experts"), table.us[i],
-                           cost.us(kNumExperts[i] * kDeepSeek.expert_bytes(), 0),
+                           cost.us({.bytes = kNumExperts[i] * kDeepSeek.expert_bytes()}),
                            i == kFitMany || i == kFitFew ? RowUse::kFit : RowUse::kJudged});
   }
   return result;
@@ -76,9 +76,11 @@ PublishedTable shoulder() {
   const OpCost cost = h200_cost();
   const auto row = [&](double tokens, double experts, double us, RowUse use) {
     const double pairs = tokens * kDeepSeek.top_k / kDeepSeek.num_experts * experts;
-    result.rows.push_back(
-        {count_text(tokens, "tokens, ") + count_text(experts, "of 256 experts"), us,
-         cost.us(experts * kDeepSeek.expert_bytes(), pairs * kDeepSeek.row_operations()), use});
+    result.rows.push_back({count_text(tokens, "tokens, ") + count_text(experts, "of 256 experts"),
+                           us,
+                           cost.us({.bytes = experts * kDeepSeek.expert_bytes(),
+                                    .operations = pairs * kDeepSeek.row_operations()}),
+                           use});
   };
   row(4096, 1, 34, RowUse::kJudged);
   row(8192, 1, 41.5, RowUse::kJudged);
@@ -104,7 +106,8 @@ double fused_us(const FusedTable& table, OpCost cost, double tokens) {
   const double pairs = tokens * ffn.top_k / table.num_ranks;
   const double touched = std::min(ffn.num_experts / table.num_ranks, std::max(1.0, pairs));
   const double passed = tokens * ffn.top_k * 2 * (3 * ffn.width + 2 * ffn.hidden);
-  return cost.us(touched * ffn.expert_bytes(), pairs * ffn.row_operations()) +
+  return cost.us(
+             {.bytes = touched * ffn.expert_bytes(), .operations = pairs * ffn.row_operations()}) +
          passed / (cost.gbps * 1e3);
 }
 
@@ -143,9 +146,10 @@ PublishedTable latent(const char* device, const OpCost& dense, const OpCost& att
   constexpr double kQuery = 1536 * 24576, kAbsorbed = 512 * 32768, kOutput = 16384 * 7168;
   for (const LatentRow& row : rows) {
     const double positions = row.batch * row.context;
-    const double us =
-        dense.us(kQuery + 2 * kAbsorbed + kOutput, 2 * row.batch * (kQuery + kAbsorbed + kOutput)) +
-        attention.us(positions * 576, 2 * positions * 128 * (2 * 512 + 64));
+    const double us = dense.us({.bytes = kQuery + 2 * kAbsorbed + kOutput,
+                                .operations = 2 * row.batch * (kQuery + kAbsorbed + kOutput)}) +
+                      attention.us({.bytes = positions * 576,
+                                    .operations = 2 * positions * 128 * (2 * 512 + 64)});
     result.rows.push_back({count_text(row.batch, "sequences of ") + count_text(row.context, ""),
                            row.us, us, row.use});
   }

@@ -53,6 +53,43 @@ TEST(StepWorkTest, ADecodeStepReadsWeightsOnceAndEachCacheOnce) {
   const OpWork& attention = work[static_cast<size_t>(OpKind::kAttention)];
   EXPECT_DOUBLE_EQ(attention.bytes, 5 * 100 * 4000 / 2);
   EXPECT_DOUBLE_EQ(attention.operations, 2 * 5 * 100 * 2000 / 2);
+  EXPECT_DOUBLE_EQ(attention.pieces, 5 * 4);        // heads
+  EXPECT_DOUBLE_EQ(attention.values, 5 * 100 * 4);  // scores
+}
+
+// Two products a token: 2 x 1000 numbers go in and 2e6 / 1000 come out.
+TEST(StepWorkTest, WhatGoesInAndOutOfProductsGrowsWithTokens) {
+  const StepWork work = step_work(round_shape(), decode_size(5, 99));
+  EXPECT_DOUBLE_EQ(work[static_cast<size_t>(OpKind::kDense)].values, 5 * (2000 + 2000));
+  EXPECT_DOUBLE_EQ(work[static_cast<size_t>(OpKind::kHead)].values, 5 * (3000 + 1000));
+  EXPECT_DOUBLE_EQ(expert_work(round_shape(), 3, 7).values, 7 * (2 * 1000 + 3 * 1000));
+  EXPECT_DOUBLE_EQ(expert_work(round_shape(), 3, 7).pieces, 3);
+}
+
+// 8 MB in a cache of 8 MB: half comes from there, 0.5 / 2 + 0.5 / 1 = 0.75 us a kilobyte.
+TEST(StepWorkTest, WhatFillsTheCacheIsHalfReadFromIt) {
+  DeviceSpec device = round_device();
+  EXPECT_EQ(device.cached_share(1), 0);
+  device.cache_bytes = 8e6;
+  EXPECT_DOUBLE_EQ(device.cached_share(8e6), 0.5);
+  EXPECT_LT(device.cached_share(80e6), 0.001);
+  const OpCost cost{.gbps = 1, .cached_gbps = 2};
+  EXPECT_DOUBLE_EQ(cost.us({.bytes = 1000}, 0.5), 0.75);
+}
+
+TEST(StepWorkTest, RanksOfAPackageFillItsCacheTogether) {
+  DeviceSpec device = round_device();
+  device.is_gpu = false;
+  device.cache_bytes = 8e6;
+  Cluster cluster{.name = "one package", .devices = {device}};
+  for (const char* name : {"a", "b"}) {
+    cluster.parts.push_back(
+        {.kind = PartKind::kCpu, .name = name, .package = 0, .numa_node = 0, .device = 0});
+  }
+  cluster.links.push_back({0, 1, "link", 10, 0});
+  const RankMap ranks(cluster, {0, 1}, {0});
+  const std::vector<double> bytes{6e6, 2e6};
+  EXPECT_EQ(ranks.cached_shares(bytes), (std::vector<double>{0.5, 0.5}));
 }
 
 // 8 MB of weights in two layers, 2 MB of each the shared expert's: 2 MB are left at 1000 GB/s.
@@ -137,7 +174,7 @@ TEST(LayerTermsTest, GpusOfASwitchTakeOneNicEach) {
   ASSERT_EQ(nic_us.size(), 8u);  // four NICs, both ways
   for (const double us : nic_us) EXPECT_DOUBLE_EQ(us, nic_us[0]);
   EXPECT_TRUE(ranks.crosses_network());
-  EXPECT_DOUBLE_EQ(ranks.exchange_us(0, 0, 7),
+  EXPECT_DOUBLE_EQ(ranks.exchange_us(0, 0, 7, 0),
                    ranks.exchange_us(0) + 7 * (1 + ranks.device(0).exchange_tail / 3));
 }
 
@@ -151,8 +188,8 @@ TEST(LayerTermsTest, ExchangeTermsMeetTheCurveAtTheEvenSpread) {
   const double rows = terms.dispatch_links[0].row_us[1] * 30;
   const double results = terms.combine_links[0].result_us[1] * 60;
   EXPECT_NEAR(terms.exchange_us + rows + results,
-              ranks.exchange_us(0, 2, 0.6) + ranks.exchange_us(0, 2, 1.2), 1e-9);
-  EXPECT_NEAR(ranks.exchange_us(0, 2, 0.6),
+              ranks.exchange_us(0, 2, 0.6, 0) + ranks.exchange_us(0, 2, 1.2, 0), 1e-9);
+  EXPECT_NEAR(ranks.exchange_us(0, 2, 0.6, 0),
               std::pow(std::pow(5 + 1 + 2, 0.7) + std::pow(0.6 * 1.5, 0.7), 1 / 0.7), 1e-9);
 }
 
