@@ -1,6 +1,7 @@
 #include "launch/bench_predict.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "launch/plan_input.h"
 #include "topology/simulator.h"
@@ -24,6 +25,29 @@ std::vector<std::vector<double>> counted_shares(const ModelShape& shape,
     }
   }
   return shares;
+}
+
+// [L] counted over expected; 1 where nothing was counted.
+std::vector<double> touched_factors(const std::vector<std::vector<double>>& shares,
+                                    const std::vector<StepSize>& steps,
+                                    const std::vector<uint64_t>& touched, int64_t num_steps) {
+  std::vector<double> factors(shares.size(), 1);
+  for (size_t layer = 0; layer < shares.size() && !touched.empty(); ++layer) {
+    double expected = 0;
+    for (const StepSize& step : steps) {
+      for (const double p : shares[layer]) expected += 1 - std::pow(1 - p, step.num_tokens);
+    }
+    if (expected <= 0 || touched[layer] == 0) continue;
+    const double counted = static_cast<double>(touched[layer]) / static_cast<double>(num_steps);
+    factors[layer] = counted * static_cast<double>(steps.size()) / expected;
+  }
+  return factors;
+}
+
+int64_t num_steps(const BenchResult& result) {
+  int64_t steps = 0;
+  for (const BenchSample& sample : result.samples) steps += sample.num_steps;
+  return std::max<int64_t>(1, steps);
 }
 
 PredictedStep mean_step(SimulatorInput input, const std::vector<StepSize>& steps) {
@@ -84,11 +108,14 @@ void add_predictions(const RunConfig& config, const ModelSession& session,
                        .ranks = &ranks,
                        .placement = &session.placement(),
                        .shares = {},
+                       .touched_factor = {},
                        .size = {}};
   for (BenchResult& result : results) {
     input.shares = is_counted ? counted_shares(session.shape(), result.choices)
                               : shares_named(config.bench.routing, session.shape());
-    result.predicted = mean_step(input, steps_of(result.what, config.common.chunk));
+    const std::vector<StepSize> steps = steps_of(result.what, config.common.chunk);
+    input.touched_factor = touched_factors(input.shares, steps, result.touched, num_steps(result));
+    result.predicted = mean_step(input, steps);
   }
 }
 

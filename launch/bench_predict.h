@@ -13,8 +13,8 @@ namespace colibri {
 
 // Sets `predicted` of every result: the mean step of the test on the machine `config` names,
 // for the session's sizes and placement. Choices of experts: as --routing says where it is uniform
-// or zipf, else as the session's routers chose in that test. Errors: as machine_named, and kInput for
-// a machine without room for the ranks.
+// or zipf, else as the session's routers chose in that test; as many experts are touched as were in
+// it. Errors: as machine_named, and kInput for a machine without room for the ranks.
 void add_predictions(const RunConfig& config, const ModelSession& session,
                      std::vector<BenchResult>& results);
 

@@ -30,8 +30,8 @@ std::vector<uint64_t> choices_of(const ModelSession& session) {
   return {all.begin(), all.end()};
 }
 
-void add_choices(const std::vector<uint64_t>& after, const std::vector<uint64_t>& before,
-                 std::vector<uint64_t>& sum) {
+void add_counts(const std::vector<uint64_t>& after, const std::vector<uint64_t>& before,
+                std::vector<uint64_t>& sum) {
   sum.resize(after.size());
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += after[i] - before[i];
 }
@@ -56,6 +56,8 @@ class Bench {
     const auto took = std::chrono::steady_clock::now() - start;
     return sample(what, std::chrono::duration<double>(took).count(), before);
   }
+
+  std::vector<uint64_t> touched() const { return traffic_.touched(); }
 
   // Without graphs, whose replays call no operation.
   GpuProfile profile(const BenchCase& what, ProfiledOps& ops) {
@@ -157,11 +159,12 @@ std::vector<BenchResult> run_bench(const std::vector<BenchCase>& cases, int repe
   for (int i = 0; i < repetitions; ++i) {
     bed.between();
     for (BenchResult& result : results) {
-      const std::vector<uint64_t> before = choices_of(*bed.session);
+      const std::vector<uint64_t> before = choices_of(*bed.session), touched = bench.touched();
       const BenchSample sample = bench.run(result.what);
       if (drain_requested()) return results;
       result.samples.push_back(sample);
-      add_choices(choices_of(*bed.session), before, result.choices);
+      add_counts(choices_of(*bed.session), before, result.choices);
+      add_counts(bench.touched(), touched, result.touched);
     }
   }
   for (BenchResult& result : results) {

@@ -53,8 +53,10 @@ struct PredictedStep {
 
 struct BenchResult {
   BenchCase what;
-  std::vector<BenchSample> samples;             // in order
-  std::vector<uint64_t> choices = {};           // [L, E] of all samples, how often each was chosen
+  std::vector<BenchSample> samples;  // in order
+  // Of all samples: [L, E] how often each expert was chosen, and [L] experts with a token, summed
+  // over steps.
+  std::vector<uint64_t> choices = {}, touched = {};
   std::optional<GpuProfile> profile = {};       // of one further run, on a GPU
   std::optional<PredictedStep> predicted = {};  // bench --predict
 };

@@ -5,7 +5,9 @@
 namespace colibri {
 
 TrafficCounter::TrafficCounter(const ModelShape& shape)
-    : shape_(shape), chosen_(static_cast<size_t>(shape.num_experts)) {
+    : shape_(shape),
+      chosen_(static_cast<size_t>(shape.num_experts)),
+      touched_(static_cast<size_t>(shape.num_layers)) {
   const auto first = std::find(shape.layer_is_moe.begin(), shape.layer_is_moe.end(), true);
   first_moe_layer_ = static_cast<int>(first - shape.layer_is_moe.begin());
 }
@@ -16,6 +18,7 @@ void TrafficCounter::on_routes(int layer, const Batch& batch, std::span<const in
   std::fill(chosen_.begin(), chosen_.end(), false);
   for (const int32_t expert : expert_ids) chosen_[static_cast<size_t>(expert)] = true;
   const auto distinct = static_cast<uint64_t>(std::count(chosen_.begin(), chosen_.end(), true));
+  touched_[static_cast<size_t>(layer)] += distinct;
   total_.bytes += distinct * static_cast<uint64_t>(shape_.expert_bytes);
   total_.macs += expert_ids.size() * static_cast<uint64_t>(shape_.expert_macs());
 }

@@ -27,6 +27,8 @@ class TrafficCounter : public RouteObserver {
   void on_routes(int layer, const Batch& batch, std::span<const int32_t> expert_ids,
                  std::span<const float> weights) override;
   const Traffic& total() const { return total_; }
+  // [L] experts with a token, summed over steps.
+  const std::vector<uint64_t>& touched() const { return touched_; }
 
  private:
   void add_step(const Batch& batch);
@@ -35,6 +37,7 @@ class TrafficCounter : public RouteObserver {
   int first_moe_layer_ = 0;
   Traffic total_;
   std::vector<bool> chosen_;  // [E] in this layer and step
+  std::vector<uint64_t> touched_;
 };
 
 }  // namespace colibri

@@ -7,9 +7,10 @@
 #   --batches "1 16"              sequences at once                                 --routings "model uniform zipf:1.0"
 #   --exchanges "auto"            transports: auto local mpi nccl
 #   --scaling strong|weak|both    weak: the batch grows with the ranks (default strong)
-#   --machine FILE                machine file to predict with (default: calibrated once for each number of ranks, into DIR)
+#   --machine FILE                machine file to predict with (default: calibrated for each number of ranks and round, into DIR)
 #   --start colibri|mpirun|srun   who starts the ranks (default colibri, its --ranks)
-#   --repetitions 5
+#   --repetitions 5               of each test                                      --rounds 1  of all of it, each with a calibration of
+#                                 its own: on a machine that others use too, take three or more; medians are compared
 # DIR gets points/*.json (raw samples, machine facts, command), scaling.md and scaling.svg. Points that are there already are kept, so
 # that a run can go on. Variables: COLIBRI_PROGRAM (default build/release/colibri), COLIBRI_MPI_TYPE (srun's --mpi, default pmix).
 set -euo pipefail
@@ -18,7 +19,7 @@ program=${COLIBRI_PROGRAM:-$root/build/release/colibri}
 mpi=${COLIBRI_MPI_TYPE:-pmix}
 unset COLIBRI_PROGRAM COLIBRI_MPI_TYPE
 
-out= machine= start=colibri scaling=strong repetitions=5
+out= machine= start=colibri scaling=strong repetitions=5 rounds=1
 ranks="1 2" batches="1" placements="contiguous" exchanges="auto" routings="model"
 
 die() {
@@ -38,6 +39,7 @@ while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
     --machine) machine=$2 ;;
     --start) start=$2 ;;
     --repetitions) repetitions=$2 ;;
+    --rounds) rounds=$2 ;;
     *) die "'$1' is not known; see the head of this file" ;;
   esac
   shift 2
@@ -78,15 +80,17 @@ for ((i = 0; i + 1 < ${#args[@]}; ++i)); do
   case ${args[i]} in --weights | --dense-weights | --kv-dtype | --device | --threads) formats+=("${args[i]}" "${args[i + 1]}") ;; esac
 done
 
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds is '$rounds', want a count"
+
 # measure RANKS BATCH PLACEMENT EXCHANGE ROUTING ARGUMENTS...: one point, unless it is there.
 measure() {
   local count=$1 batch=$2 placement=$3 exchange=$4 routing=$5
   shift 5
-  local name="r$count-b$batch-${placement//[^A-Za-z0-9.-]/_}-$exchange-${routing//[^A-Za-z0-9.-]/_}"
+  local name="r$count-b$batch-${placement//[^A-Za-z0-9.-]/_}-$exchange-${routing//[^A-Za-z0-9.-]/_}-round$round"
   local file=$out/points/$name.json prediction=$machine
   [ -e "$file" ] && return
   if [ -z "$prediction" ]; then
-    prediction=$out/machine-r$count.toml
+    prediction=$out/machine-r$count-round$round.toml
     [ -e "$prediction" ] || run "$count" bench --calibrate "$prediction" "${formats[@]}" >&2
   fi
   local transport=$exchange
@@ -97,13 +101,15 @@ measure() {
   mv "$file.part" "$file"
 }
 
-for routing in $routings; do
-  for exchange in $exchanges; do
-    for placement in $placements; do
-      for batch in $batches; do
-        for count in $ranks; do
-          [ "$scaling" = weak ] || measure "$count" "$batch" "$placement" "$exchange" "$routing" "$@"
-          [ "$scaling" = strong ] || measure "$count" $((batch * count)) "$placement" "$exchange" "$routing" "$@"
+for ((round = 1; round <= rounds; ++round)); do
+  for count in $ranks; do
+    for routing in $routings; do
+      for exchange in $exchanges; do
+        for placement in $placements; do
+          for batch in $batches; do
+            [ "$scaling" = weak ] || measure "$count" "$batch" "$placement" "$exchange" "$routing" "$@"
+            [ "$scaling" = strong ] || measure "$count" $((batch * count)) "$placement" "$exchange" "$routing" "$@"
+          done
         done
       done
     done

@@ -154,6 +154,40 @@ std::vector<ScalingPoint> read_points(const std::filesystem::path& directory) {
   return points;
 }
 
+std::vector<ScalingPoint> merge_rounds(const std::vector<ScalingPoint>& points) {
+  const auto key = [](const ScalingPoint& p) {
+    return curve_name(p) + fmt::format(" {} {} {} {}", p.model, p.weights, p.ranks, p.threads);
+  };
+  std::vector<ScalingPoint> merged;
+  std::map<std::string, std::vector<ScalingPoint>> rounds;
+  for (const ScalingPoint& p : points) {
+    std::vector<ScalingPoint>& alike = rounds[key(p)];
+    if (alike.empty()) merged.push_back(p);
+    alike.push_back(p);
+  }
+  for (ScalingPoint& p : merged) {
+    const std::vector<ScalingPoint>& alike = rounds[key(p)];
+    const auto median_of = [&](auto value) {
+      std::vector<double> values;
+      for (const ScalingPoint& round : alike) values.push_back(value(round));
+      return median(values);
+    };
+    p.num_rounds = static_cast<int>(alike.size());
+    p.tokens_per_s = median_of([](const ScalingPoint& r) { return r.tokens_per_s; });
+    p.ms_per_step = median_of([](const ScalingPoint& r) { return r.ms_per_step; });
+    p.deviation = median_of([](const ScalingPoint& r) { return r.deviation; });
+    p.predicted_ms_per_step.reset();
+    const bool is_predicted = std::all_of(alike.begin(), alike.end(), [](const ScalingPoint& r) {
+      return r.predicted_ms_per_step.has_value();
+    });
+    if (is_predicted) {
+      p.predicted_ms_per_step =
+          median_of([](const ScalingPoint& r) { return *r.predicted_ms_per_step; });
+    }
+  }
+  return merged;
+}
+
 std::string points_table(const std::vector<ScalingPoint>& points) {
   std::string text =
       "| test | batch | ranks x threads | placement | routing | transport | tokens/s | ms/step | "
@@ -219,7 +253,7 @@ std::string points_svg(const std::vector<ScalingPoint>& points) {
 }
 
 int compare_points(const SimulateOptions& options) {
-  const std::vector<ScalingPoint> points = read_points(options.points);
+  const std::vector<ScalingPoint> points = merge_rounds(read_points(options.points));
   write_out(options.format == "csv" ? points_csv(points) : points_table(points));
   if (options.svg.empty()) return 0;
   std::ofstream file(options.svg, std::ios::binary);

@@ -20,6 +20,7 @@ struct ScalingPoint {
   double deviation = 0;                         // of tokens_per_s over the repetitions
   std::optional<double> predicted_ms_per_step;  // bench --predict
 
+  int num_rounds = 1;
   // Predicted over measured, less 1.
   std::optional<double> error() const;
 };
@@ -30,6 +31,10 @@ std::vector<ScalingPoint> parse_points(const std::string& json, const std::strin
 
 // Of all files *.json in a directory, by name. kInput when there is none.
 std::vector<ScalingPoint> read_points(const std::filesystem::path& directory);
+
+// Points that are alike but for their times (rounds of one experiment) as one, with medians; in
+// order of the first of each.
+std::vector<ScalingPoint> merge_rounds(const std::vector<ScalingPoint>& points);
 
 // A line a point, and at the end median and largest error.
 std::string points_table(const std::vector<ScalingPoint>& points);

@@ -29,6 +29,22 @@ SimulatedStep simulate_step(const SimulatorInput& input) {
   return simulate_events(input);
 }
 
+namespace {
+
+double touched_factor(const SimulatorInput& input, int layer) {
+  return input.touched_factor.empty() ? 1 : input.touched_factor[static_cast<size_t>(layer)];
+}
+
+void scale_touched(const SimulatorInput& input, int layer, LayerFigures& figures) {
+  for (size_t rank = 0; rank < figures.touched.size(); ++rank) {
+    const auto slots =
+        static_cast<double>(input.placement->experts_of(layer, static_cast<int>(rank)).size());
+    figures.touched[rank] = std::min(slots, figures.touched[rank] * touched_factor(input, layer));
+  }
+}
+
+}  // namespace
+
 FiguresOfLayers::FiguresOfLayers(const SimulatorInput& input, double num_tokens) {
   int last = -1;
   for (int layer = 0; layer < input.shape->num_layers; ++layer) {
@@ -39,6 +55,7 @@ FiguresOfLayers::FiguresOfLayers(const SimulatorInput& input, double num_tokens)
     if (last < 0 || !are_alike(input, layer, last)) {
       distinct_.push_back(
           layer_figures(*input.placement, layer, shares_of(input, layer), num_tokens));
+      scale_touched(input, layer, distinct_.back());
     }
     last = layer;
     index_.push_back(static_cast<int>(distinct_.size()) - 1);
@@ -46,6 +63,7 @@ FiguresOfLayers::FiguresOfLayers(const SimulatorInput& input, double num_tokens)
 }
 
 bool FiguresOfLayers::are_alike(const SimulatorInput& input, int a, int b) {
+  if (touched_factor(input, a) != touched_factor(input, b)) return false;
   if (!input.shares.empty() &&
       input.shares[static_cast<size_t>(a)] != input.shares[static_cast<size_t>(b)]) {
     return false;

@@ -32,6 +32,9 @@ struct SimulatorInput {
   const Placement* placement = nullptr;
   // [L][E] chances that a token chooses each expert; dense layers may be empty. Empty: K / E each.
   std::vector<std::vector<double>> shares = {};
+  // [L] touched experts, as a multiple of what independent choices of those shares touch: the
+  // tokens of one sequence choose alike, those of several do not. Empty: 1.
+  std::vector<double> touched_factor = {};
   StepSize size;              // of each coordinator
   bool adds_results = false;  // --combine reduced
 };
