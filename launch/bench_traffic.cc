@@ -7,7 +7,7 @@ namespace colibri {
 TrafficCounter::TrafficCounter(const ModelShape& shape)
     : shape_(shape),
       chosen_(static_cast<size_t>(shape.num_experts)),
-      touched_(static_cast<size_t>(shape.num_layers)) {
+      touched_(shape.layer_is_moe.size()) {
   const auto first = std::find(shape.layer_is_moe.begin(), shape.layer_is_moe.end(), true);
   first_moe_layer_ = static_cast<int>(first - shape.layer_is_moe.begin());
 }

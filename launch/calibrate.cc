@@ -15,6 +15,8 @@
 namespace colibri {
 namespace {
 
+constexpr int64_t kFitTimeoutMs = 120'000;
+
 std::string fit_text(const CalibrationFit& fit) {
   std::string text =
       "operation         fixed us  piece us  value ns    GB/s  cached  GOP/s  sharpness  error: "
@@ -47,8 +49,12 @@ void write_machine(const std::string& path, const Cluster& cluster, const std::s
 
 int calibrate(const RunConfig& config, RankContext& context) {
   const std::vector<CalibrationRun> runs = run_calibration(config, context);
+  CalibrationFit fit;
+  // The others wait for it: MPI's end has less patience.
+  agreed(context, "fitting the calibration", kFitTimeoutMs, [&] {
+    if (context.is_root()) fit = fit_calibration(runs);
+  });
   if (!context.is_root()) return 0;
-  CalibrationFit fit = fit_calibration(runs);
   const int threads = pool_options(config.common, context).num_threads;
   fit.device.name = fmt::format("cpu-{}-threads", threads);
   fit.device.peak_gbps = fit.device.cost(OpKind::kExperts, true).gbps;

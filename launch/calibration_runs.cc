@@ -94,14 +94,17 @@ std::vector<CalibrationRun> run_calibration(const RunConfig& config, RankContext
       CalibrationRun run{.shape = session.shape(), .samples = {}};
       StepProbe probe(session, serving, *ops);
       // Pass by pass, so that a slow moment of the machine meets all cases alike.
+      std::vector<std::vector<StepSample>> passes(shape.cases.size());
       for (int pass = 0; pass < kPasses; ++pass) {
-        for (const StepCase& what : shape.cases) {
+        for (size_t i = 0; i < shape.cases.size(); ++i) {
+          const StepCase& what = shape.cases[i];
           if (drain_requested()) {
             fail(ErrorKind::kEnvironment, "the calibration was stopped; no file is written");
           }
-          run.samples.push_back(probe.run(what, what.is_prefill ? kPrefillSteps : kDecodeSteps));
+          passes[i].push_back(probe.run(what, what.is_prefill ? kPrefillSteps : kDecodeSteps));
         }
       }
+      for (const auto& samples : passes) run.samples.push_back(median_sample(samples));
       runs.push_back(std::move(run));
       return 0;
     };

@@ -118,7 +118,9 @@ class ModelSession {
   void open(const Prepare& prepare);
   void compare_with_others(int64_t timeout_ms) const;
   void place(std::vector<int64_t> capacity_slots);
-  // --placement auto (session_placement.cc): rank 0's plan on every rank, else nothing.
+  // --placement auto (session_placement.cc): what rank 0 plans for, and its plan on every rank,
+  // else nothing.
+  void see_hosts(int64_t timeout_ms);
   std::optional<Placement> planned_placement(const std::vector<int64_t>& capacity_slots,
                                              int64_t timeout_ms);
   Placement plan_of_root(const std::vector<int64_t>& capacity_slots) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/progress.h"
 #include "launch/chosen_device.h"
 #include "launch/run_config.h"
+#include "topology/cluster.h"
 #include "topology/machine.h"
 #include "transport/transport.h"
 
@@ -22,6 +24,8 @@ struct RankContext {
   int num_local_ranks = 1;
   std::vector<MachineCore> cores = {};  // of this machine, where ranks share it; empty: not asked
   Transport* transport = nullptr;       // null: alone
+  // The machines of all ranks as one, on rank 0 of a run over several hosts that plans; else null.
+  std::shared_ptr<const Cluster> hosts = {};
   ChosenDevice device = {};
   Logger log;
   ProgressSink progress = stderr_progress();  // of loading, on rank 0

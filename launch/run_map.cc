@@ -55,7 +55,8 @@ RankMap map_of_run(const RankContext& context, const std::string& machine) {
   const bool on_gpus = context.device.is_cuda();
   if (!machine.empty()) return ranks_on(machine_named(machine), context.size, on_gpus, "1");
   try {
-    return ranks_on(machine_named("auto"), context.size, on_gpus, "1");
+    const Cluster seen = context.hosts != nullptr ? *context.hosts : machine_named("auto");
+    return ranks_on(seen, context.size, on_gpus, "1");
   } catch (const Error& error) {
     // The machine is not seen, or has less than the ranks use: they are several to a device.
     context.log->info("placement auto: {}", error.what());

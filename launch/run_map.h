@@ -8,9 +8,9 @@
 
 namespace colibri {
 
-// On --machine where it is given, else on this machine as it is seen; where that has less than the
-// ranks use, on ranks of one CPU, or GPUs around one switch. kInput as machine_named and ranks_on
-// for a machine that is given.
+// On --machine where it is given, else on RankContext::hosts or this machine as it is seen, filled
+// host by host in order; where that has less than the ranks use, on ranks of one CPU, or GPUs
+// around one switch. kInput as machine_named and ranks_on for a machine that is given.
 RankMap map_of_run(const RankContext& context, const std::string& machine);
 
 }  // namespace colibri

@@ -3,6 +3,7 @@
 #include "launch/loads_option.h"
 #include "launch/model_session.h"
 #include "launch/run_map.h"
+#include "launch/this_machine.h"
 #include "topology/placement_file.h"
 #include "topology/planner.h"
 #include "transport/collectives.h"
@@ -30,9 +31,24 @@ Placement ModelSession::plan_of_root(const std::vector<int64_t>& capacity_slots)
   return plan.placement;
 }
 
+// Called by all ranks together. A host without a network adapter, or one that is not seen, is no
+// reason not to run: the plan then knows nothing of the machine.
+void ModelSession::see_hosts(int64_t timeout_ms) {
+  const bool is_one_host = context_.num_local_ranks == context_.size;
+  if (is_one_host || context_.transport == nullptr || !options_.machine.empty()) return;
+  try {
+    Cluster all = machine_of_ranks(context_, timeout_ms).cluster;
+    if (context_.is_root()) context_.hosts = std::make_shared<const Cluster>(std::move(all));
+  } catch (const AgreedError& error) {
+    if (error.kind() != ErrorKind::kInput && error.kind() != ErrorKind::kEnvironment) throw;
+    if (context_.is_root()) context_.log->info("placement auto: {}", error.what());
+  }
+}
+
 std::optional<Placement> ModelSession::planned_placement(const std::vector<int64_t>& capacity_slots,
                                                          int64_t timeout_ms) {
   if (parse_placement_option(options_.placement).kind != PlacementKind::kAuto) return std::nullopt;
+  see_hosts(timeout_ms);
   const std::string what = "planning the experts' places";
   std::string text;
   agreed(context_, what, timeout_ms, [&] {

@@ -24,6 +24,25 @@ double median_of(const Steps& steps, const Value& value) {
 
 }  // namespace
 
+StepSample median_sample(const std::vector<StepSample>& samples) {
+  StepSample merged = samples.at(0);
+  const auto of = [&](const auto& value) { return median_of(samples, value); };
+  merged.step_us = of([](const StepSample& s) { return s.step_us; });
+  merged.dense_us = of([](const StepSample& s) { return s.dense_us; });
+  merged.touched = of([](const StepSample& s) { return s.touched; });
+  for (size_t i = 0; i < kNumStages; ++i) {
+    merged.stage_us[i] = of([i](const StepSample& s) { return s.stage_us[i]; });
+  }
+  for (size_t i = 0; i < kNumOpGroups; ++i) {
+    merged.ops[i].us = of([i](const StepSample& s) { return s.ops[i].us; });
+  }
+  for (size_t rank = 0; rank < merged.compute_us.size(); ++rank) {
+    merged.compute_us[rank] = of([rank](const StepSample& s) { return s.compute_us[rank]; });
+    merged.wait_us[rank] = of([rank](const StepSample& s) { return s.wait_us[rank]; });
+  }
+  return merged;
+}
+
 // Experts with a token, summed over layers.
 struct StepProbe::Touched : RouteObserver {
   void on_routes(int, const Batch&, std::span<const int32_t> ids, std::span<const float>) override {

@@ -33,6 +33,9 @@ struct StepSample {
   int num_steps = 0;
 };
 
+// Samples of one case as one: medians of all times.
+StepSample median_sample(const std::vector<StepSample>& samples);
+
 class StepProbe {
  public:
   // All outlive it. The session's chunk and batch hold the cases. `ops` are the session's.

@@ -51,6 +51,30 @@ TEST(SimulatorTest, OneCoordinatorAndOneWorkerTakeTheSumOfTheirParts) {
   EXPECT_NEAR(step.tokens_per_s(c.input), 4e6 / step.step_us, 1e-6);
 }
 
+// Half as many touched experts in one layer take half the reading; no more than all can be touched.
+TEST(SimulatorTest, CountedTouchedExpertsTakeThePlaceOfExpectedOnes) {
+  Case c(switched_machine(1, 2, round_device()), 2, 1, decode_size(4, 99));
+  c.input.touched_factor = {0.5, 1};
+  EXPECT_NEAR(simulate_step(c.input).experts_us, 2 * 10 + 1.5 * 6.62109375 * 6, 1e-6);
+  c.input.touched_factor = {100, 100};
+  EXPECT_NEAR(simulate_step(c.input).experts_us, 2 * (10 + 16 * 6), 1e-6);
+}
+
+// The weights of a step fill the caches just so: half of each byte is read at twice the rate.
+TEST(SimulatorTest, WhatCachesHoldIsReadFaster) {
+  DeviceSpec device = round_device();
+  device.is_gpu = false;
+  for (OpCost& cost : device.wide) cost.cached_gbps = 2 * cost.gbps;
+  Cluster cluster{.name = "one CPU", .devices = {device}};
+  cluster.parts.push_back({.kind = PartKind::kCpu, .name = "cpu", .package = 0, .device = 0});
+  Case c(cluster, 1, 1, decode_size(4, 99));
+  const double slow = simulate_step(c.input).experts_us + simulate_step(c.input).own_us;
+  cluster.devices[0].cache_bytes = own_step_bytes(c.shape, c.input.size) + 2 * 6.62109375 * 6e6;
+  Case half(cluster, 1, 1, decode_size(4, 99));
+  const double fast = simulate_step(half.input).experts_us + simulate_step(half.input).own_us;
+  EXPECT_NEAR(slow - fast, 2 * (6.62109375 * 6 + 2) * 0.25, 1e-6);
+}
+
 // The same on two ranks that both coordinate: 3.31 experts touched on each, 3.0667 rows to each of
 // which half travel; the shared expert (12 us) outlasts the dispatch.
 TEST(SimulatorTest, SymmetricRanksShareTokensAndExperts) {
