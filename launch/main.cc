@@ -57,8 +57,10 @@ using OnCode = std::function<void(int)>;
 // `--ranks` is no number of ranks to start here.
 int show(const RunConfig& config, const OnCode& on_code) {
   if (!find_rank([](const char* name) { return std::getenv(name); }).is_alone()) {
+    RunConfig on_cpu = config;  // nothing is computed
+    on_cpu.common.device = "cpu";
     return run_ranks(
-        config, [&](RankContext& context) { return show_machine(config, context); }, on_code);
+        on_cpu, [&](RankContext& context) { return show_machine(config, context); }, on_code);
   }
   RankContext alone;
   return show_machine(config, alone);

@@ -34,6 +34,27 @@ TEST(GenerateTest, BareMpirunPrintsTransformersIds) {
   expect_romeo(under_mpirun(3, generate_demo(kRomeo)), kMpiAsRoot);
 }
 
+// Each rank of which mpirun says that it is the first of its host tells of a host. A host without a
+// network adapter is refused by name.
+TEST(GenerateTest, TwoHostsAreOneMachine) {
+  const Words command = {kProgram, "plan", "--machine", "auto", "--show"};
+  const CommandResult one = run_command(under_mpirun(2, command), 60, kMpiAsRoot);
+  EXPECT_NE(one.out.find("1 node\n"), std::string::npos) << one.out << one.err;
+  const Words as_first = joined({"env", "OMPI_COMM_WORLD_LOCAL_RANK=0"}, command);
+  const CommandResult two = run_command(under_mpirun(2, as_first), 60, kMpiAsRoot);
+  const bool has_adapters = two.out.find("2 nodes\n") != std::string::npos;
+  const bool is_refused = two.err.find("has no network adapter") != std::string::npos;
+  EXPECT_NE(has_adapters, is_refused) << two.out << two.err;
+}
+
+// What rank 0 plans for is not what the ranks compute.
+TEST(GenerateTest, RanksOfSeveralHostsPlanTheirPlacement) {
+  const Words command =
+      joined({"env", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=1"},
+             generate_demo(joined(kRomeo, {"--placement", "auto"})));
+  expect_romeo(under_mpirun(2, command), kMpiAsRoot);
+}
+
 TEST(GenerateTest, PlacementSelfExchangeAndUnderscoresChangeNothing) {
   expect_romeo(generate_demo({"--prompt", "ROMEO:", "--greedy", "--max_tokens", "64", "--ids",
                               "--ranks", "3", "--placement", "random:4", "--coordinator-experts",
