@@ -49,11 +49,17 @@ struct Timed {
   double pairs() const { return static_cast<double>(sample->what.num_tokens) * shape->top_k; }
   bool is_remote() const { return sample->compute_us.size() > 1; }
   double experts_us() const {
-    const double us = is_remote() ? sample->compute_us[1] : stage(Stage::kExperts);
-    return us / shape->num_moe_layers();
+    return (is_remote() ? slowest_us() : stage(Stage::kExperts)) / shape->num_moe_layers();
   }
   double exchange_us() const {
-    return (stage(Stage::kWait) - sample->compute_us[1]) / shape->num_moe_layers();
+    return (stage(Stage::kWait) - slowest_us()) / shape->num_moe_layers();
+  }
+  // Ranks that hold experts; equal parts of them.
+  double holders() const {
+    return is_remote() ? static_cast<double>(sample->compute_us.size()) - 1 : 1;
+  }
+  double slowest_us() const {
+    return *std::max_element(sample->compute_us.begin() + 1, sample->compute_us.end());
   }
 };
 
@@ -75,8 +81,9 @@ OpSample sample_of(OpKind kind, const Timed& t) {
     case OpKind::kHead:
       return sample_of(t.work(kind), t.stage(Stage::kHead), t.sample->step_us);
     case OpKind::kExperts:
-      return sample_of(expert_work(*t.shape, t.sample->touched, t.pairs()), t.experts_us(),
-                       t.layer_us());
+      return sample_of(
+          expert_work(*t.shape, t.sample->touched / t.holders(), t.pairs() / t.holders()),
+          t.experts_us(), t.layer_us());
   }
   fail(ErrorKind::kInternal, "OpKind value ", static_cast<int>(kind));
 }

@@ -17,7 +17,8 @@ struct CalibrationFit {
   std::array<FitError, kNumOpKinds> errors{};  // of each kind, predicted against measured
 };
 
-// Of steps of one rank, or of rank 0 without experts and rank 1 with all. kInput without runs.
+// Of steps of one rank, or of rank 0 without experts and the others with equal parts of them, whose
+// slowest counts. kInput without runs.
 CalibrationFit fit_calibration(const std::vector<CalibrationRun>& runs);
 
 // The machine of that fit: a CPU part for each rank, joined by links of the measured rate.
