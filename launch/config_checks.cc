@@ -200,6 +200,14 @@ std::vector<double> request_rates(const ServingBenchOptions& options) {
   return rates;
 }
 
+// The stages of a step on a GPU are the host's: nothing of them tells what an operation takes.
+void check_calibrate(const RunConfig& config) {
+  const std::string& device = config.common.device;
+  if (device == "cpu" || device == "auto" || device.empty()) return;
+  fail(ErrorKind::kUnsupported, "--calibrate times a CPU's operations, and --device is '", device,
+       "'; for GPUs take a machine of configs/machines, or write its numbers into a file");
+}
+
 void check_config(const RunConfig& config) {
   check_common(config.common);
   switch (config.verb) {
@@ -218,7 +226,7 @@ void check_config(const RunConfig& config) {
     case Verb::kBench:
       check_bench(config.bench);
       if (!config.serving_bench.url.empty()) return check_serving_bench(config.serving_bench);
-      if (!config.bench.calibrate.empty()) return;
+      if (!config.bench.calibrate.empty()) return check_calibrate(config);
       return check_model(config.common);
     case Verb::kConvert:
       return check_convert(config.convert);

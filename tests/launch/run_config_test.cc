@@ -70,6 +70,8 @@ TEST(RunConfigTest, WordsOutsideTheListAreNamedWithTheList) {
 
 TEST(RunConfigTest, ValidElsewhereButNotHereIsUnsupported) {
   EXPECT_ERROR(generate({"--prompt", "x", "--combine", "reduced"}), kUnsupported, "reduced");
+  EXPECT_ERROR(parse({"bench", "--calibrate", "m.toml", "--device", "cuda"}), kUnsupported,
+               "--device is 'cuda'");
 }
 
 TEST(RunConfigTest, ScoringWantsAFileForTheLogits) {
