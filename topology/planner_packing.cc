@@ -101,17 +101,23 @@ class Packing {
 // Experts of all slots, the busiest slots first; between equals first copies before further ones.
 std::vector<size_t> busiest_first(const LayerDemand& demand, const std::vector<SlotFigures>& slot,
                                   const std::vector<int>& copies) {
-  const auto is_busier = [&](size_t a, size_t b) { return slot[a].load > slot[b].load; };
+  const size_t num_experts = copies.size();
+  // A slot's number is its expert's, num_experts more for further copies.
+  const auto is_before = [&](size_t a, size_t b) {
+    const double of_a = slot[a % num_experts].load, of_b = slot[b % num_experts].load;
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
   // Experts with one copy are in order already.
   std::vector<size_t> alone, split, order;
-  for (const size_t e : demand.by_share) (copies[e] == 1 ? alone : split).push_back(e);
-  std::sort(split.begin(), split.end());
-  for (size_t i = 0, count = split.size(); i < count; ++i) {
-    split.insert(split.end(), static_cast<size_t>(copies[split[i]]) - 1, split[i]);
+  for (const size_t e : demand.by_share) {
+    (copies[e] == 1 ? alone : split).push_back(e);
+    split.insert(split.end(), static_cast<size_t>(copies[e]) - 1, e + num_experts);
   }
-  std::stable_sort(split.begin(), split.end(), is_busier);
+  std::sort(split.begin(), split.end(), is_before);
+  order.reserve(alone.size() + split.size());
   std::merge(alone.begin(), alone.end(), split.begin(), split.end(), std::back_inserter(order),
-             is_busier);
+             is_before);
+  for (size_t& number : order) number %= num_experts;
   return order;
 }
 

@@ -262,7 +262,11 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
   const std::vector<int> needed =
       copies_for(demand, costs, most, std::max(1e-12, demand.bound.expert_us));
   const int num_needed = std::accumulate(needed.begin(), needed.end(), 0);
-  const int some = std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
+  // Where reading an expert takes no time copies cost nothing.
+  const bool are_free = std::all_of(costs.touched_us.begin(), costs.touched_us.end(),
+                                    [](double us) { return us <= 0; });
+  const int some =
+      are_free ? most : std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
   const std::vector<int> more = copies_for(demand, costs, some, 0);
   PlannerState state(costs, demand);
   RankLists best = packed(costs, demand, more, 0, {});
