@@ -33,6 +33,7 @@ struct RankSums {
 // The rule of rows above for one layer.
 class RowRule {
  public:
+  RowRule() = default;
   // shares [E], sum `top_k`.
   RowRule(std::span<const double> shares, int top_k);
   // The chance that a token goes to the rank.

@@ -43,13 +43,14 @@ class Planning {
   }
 
   Plan run() {
-    std::vector<RankLists> planned;
+    const Placement start = request_.previous != nullptr ? *request_.previous : contiguous();
     for (size_t i = 0; i < layers_.size(); ++i) {
       demands_.push_back(demand(i));
-      planned.push_back(fresh(i, planned));
+      planned_.push_back(fresh(i));
+      start_.push_back(judged(i, lists_of(start, i)));
     }
-    if (request_.previous != nullptr) planned = near_previous(std::move(planned));
-    return result(planned);
+    if (request_.previous != nullptr) move_near_previous();
+    return result(start);
   }
 
  private:
@@ -78,7 +79,7 @@ class Planning {
     LayerDemand demand;
     demand.shares = expert_shares(request_.loads, request_.shape, layers_[i]);
     demand.top_k = std::accumulate(demand.shares.begin(), demand.shares.end(), 0.0);
-    demand.pair_shares = pair_shares(request_.loads, layers_[i]);
+    if (PairTable::are_counted(request_.loads, layers_[i])) demand.pairs = &pairs_;
     std::vector<int>& room = demand.room = rooms_[i];
     int64_t all = std::accumulate(room.begin(), room.end(), int64_t{0});
     if (request_.coordinator_slots >= 0 && room.size() > 1) {
@@ -110,25 +111,50 @@ class Planning {
 
   bool are_alike(size_t i, size_t j) const {
     const LayerDemand &a = demands_[i], &b = demands_[j];
-    return a.pair_shares == b.pair_shares && a.room == b.room && a.shares == b.shares;
+    if (a.room != b.room || a.shares != b.shares || a.pairs != b.pairs) return false;
+    return a.pairs == nullptr || PairTable::are_equal(*request_.loads, layers_[i], layers_[j]);
   }
 
-  double us(size_t i, const RankLists& lists) const {
-    return exact_us(costs_, exact_figures(costs_, demands_[i], lists));
+  // A layer's demand, the table of pairs with it.
+  const LayerDemand& look_at(size_t i) {
+    if (demands_[i].pairs != nullptr && layer_of_pairs_ != layers_[i]) {
+      layer_of_pairs_ = layers_[i];
+      pairs_.load(*request_.loads, layer_of_pairs_);
+    }
+    return demands_[i];
   }
 
-  RankLists fresh(size_t i, const std::vector<RankLists>& planned) {
+  // Lists of a layer and what they take.
+  struct Judged {
+    RankLists lists;
+    double us = 0;   // what is made small: links weighed, nothing that no placement changes
+    LayerTime time;  // by the request's terms
+  };
+  Judged judged(size_t i, RankLists lists) {
+    const LayerFigures figures = exact_figures(costs_, look_at(i), lists);
+    LayerFigures named = figures;  // ranks as the request has them
+    for (size_t at = 0; at < costs_.num_ranks(); ++at) {
+      const auto rank = static_cast<size_t>(costs_.rank_at[at]);
+      named.pairs[rank] = figures.pairs[at];
+      named.touched[rank] = figures.touched[at];
+      named.rows[rank] = figures.rows[at];
+    }
+    return {std::move(lists), exact_us(costs_, figures), layer_time(request_.terms, named)};
+  }
+
+  Judged fresh(size_t i) {
     is_best_.push_back(false);
     if (i > 0 && are_alike(i, i - 1)) {
       is_best_[i] = is_best_[i - 1];
-      return planned[i - 1];
+      return planned_[i - 1];
     }
-    RankLists lists = searched(costs_, demands_[i], request_.effort, near_floors_);
-    if (!can_exhaust(costs_, demands_[i])) return lists;
-    Exhausted best =
-        exhausted(costs_, demands_[i], us(i, lists), request_.effort * kExhaustiveFactor);
+    const LayerDemand& demand = look_at(i);
+    Judged found = judged(i, searched(costs_, demand, request_.effort, near_floors_));
+    if (!can_exhaust(costs_, demand)) return found;
+    const int64_t effort = request_.effort * kExhaustiveFactor;
+    Exhausted best = exhausted(costs_, demand, found.us, effort);
     is_best_[i] = best.is_done;
-    return best.lists.empty() ? lists : best.lists;
+    return best.lists.empty() ? found : judged(i, std::move(best.lists));
   }
 
   RankLists lists_of(const Placement& placement, size_t i) const {
@@ -140,27 +166,29 @@ class Planning {
     return lists;
   }
 
-  std::vector<RankLists> near_previous(std::vector<RankLists> planned);
+  void move_near_previous();
   struct Replanned {
-    RankLists lists;
+    Judged judged;
     int64_t moves = 0;
     double gain_us = 0;
   };
-  RankLists kept(size_t i, const RankLists& home) const;
-  Replanned replanned(size_t i, const RankLists& best, int64_t most_moves) const;
-  Plan result(const std::vector<RankLists>& planned) const;
-  Placement placement_of(const std::vector<RankLists>& planned) const;
+  RankLists kept(size_t i, const RankLists& home);
+  Replanned replanned(size_t i, const Judged& best, int64_t most_moves);
+  Plan result(const Placement& start);
+  Placement placement_of_planned() const;
   Placement contiguous() const;
   bool fits(size_t i, const RankLists& lists) const;
-  Placement better_of(const std::vector<RankLists>& planned, const Placement& start,
-                      double start_us) const;
+  bool take_better_of_start();
 
   const PlanRequest& request_;
   PlannerCosts costs_;
   std::vector<int> layers_;
   std::vector<std::vector<int>> rooms_;  // [layers][R]
   int64_t most_slots_ = INT32_MAX;       // of a layer
+  PairTable pairs_;                      // of layer_of_pairs_
+  int layer_of_pairs_ = -1;
   std::vector<LayerDemand> demands_;
+  std::vector<Judged> planned_, start_;  // start_: previous, or contiguous parts
   // Tried on the first layer: the others are like it.
   std::vector<double> near_floors_ = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32};
   std::vector<bool> is_best_;  // that nothing is better is known
@@ -169,8 +197,8 @@ class Planning {
 // ---- near a placement that is in use ------------------------------------------------------------
 
 // What of it has room still, and the experts that have none anywhere else.
-RankLists Planning::kept(size_t i, const RankLists& home) const {
-  const LayerDemand& demand = demands_[i];
+RankLists Planning::kept(size_t i, const RankLists& home) {
+  const LayerDemand& demand = look_at(i);
   RankLists lists(home.size());
   std::vector<int> copies(demand.num_experts(), 0);
   int num_slots = 0;
@@ -202,40 +230,39 @@ RankLists Planning::kept(size_t i, const RankLists& home) const {
   return packed(costs_, demand, copies, 1, lists);
 }
 
-Planning::Replanned Planning::replanned(size_t i, const RankLists& best, int64_t most_moves) const {
-  const RankLists home = lists_of(*request_.previous, i);
-  const RankLists begun = kept(i, home);
-  const int64_t forced = moves_from(home, begun);
-  const double before = us(i, begun), best_us = us(i, best);
-  Replanned stays{begun, forced, 0};
-  if (best_us >= before * (1 - 1e-9) || most_moves <= forced) return stays;
+Planning::Replanned Planning::replanned(size_t i, const Judged& best, int64_t most_moves) {
+  const RankLists& home = start_[i].lists;
+  Judged begun = judged(i, kept(i, home));
+  const int64_t forced = moves_from(home, begun.lists);
+  const double before = begun.us;
+  Replanned stays{std::move(begun), forced, 0};
+  if (best.us >= before * (1 - 1e-9) || most_moves <= forced) return stays;
   const Homes homes{&home, request_.least_gain * before, most_moves};
   PlannerState state(costs_, demands_[i]);
-  state.set(begun);
+  state.set(stays.judged.lists);
   improve(state, costs_, demands_[i], homes, request_.effort);
-  Replanned moved{state.lists(), moves_from(home, state.lists()), 0};
-  double after = us(i, moved.lists);
-  const double leap = static_cast<double>(moves_from(moved.lists, best)) * homes.move_us;
-  if (after - best_us > leap && moves_from(home, best) <= most_moves) {
-    moved = {best, moves_from(home, best), 0};
-    after = best_us;
+  Replanned moved{judged(i, state.lists()), moves_from(home, state.lists()), 0};
+  const double leap =
+      static_cast<double>(moves_from(moved.judged.lists, best.lists)) * homes.move_us;
+  if (moved.judged.us - best.us > leap && moves_from(home, best.lists) <= most_moves) {
+    moved = {best, moves_from(home, best.lists), 0};
   }
-  moved.gain_us = before - after;
+  moved.gain_us = before - moved.judged.us;
   return moved.gain_us > 0 ? moved : stays;
 }
 
 // Layers share the moves: those that gain most a move come first.
-std::vector<RankLists> Planning::near_previous(std::vector<RankLists> planned) {
+void Planning::move_near_previous() {
   std::vector<Replanned> all;
   int64_t left = request_.max_moves, forced = 0, wanted = 0;
-  std::vector<int64_t> forced_in(planned.size());
-  for (size_t i = 0; i < planned.size(); ++i) {
-    const RankLists home = lists_of(*request_.previous, i);
+  std::vector<int64_t> forced_in(planned_.size());
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    const RankLists& home = start_[i].lists;
     forced_in[i] = moves_from(home, kept(i, home));
     forced += forced_in[i];
-    all.push_back(replanned(i, planned[i], INT64_MAX));
+    all.push_back(replanned(i, planned_[i], INT64_MAX));
     wanted += all[i].moves;
-    is_best_[i] = is_best_[i] && all[i].lists == planned[i];
+    is_best_[i] = is_best_[i] && all[i].judged.lists == planned_[i].lists;
   }
   if (left >= 0 && forced > left) {
     fail(ErrorKind::kEnvironment, "--max-moves ", left, ": ", forced,
@@ -254,24 +281,23 @@ std::vector<RankLists> Planning::near_previous(std::vector<RankLists> planned) {
                      [&](size_t a, size_t b) { return gain_a_move(a) > gain_a_move(b); });
     for (const size_t i : order) {
       if (all[i].moves - forced_in[i] > left) {
-        all[i] = replanned(i, planned[i], forced_in[i] + left);
+        all[i] = replanned(i, planned_[i], forced_in[i] + left);
       }
       left -= all[i].moves - forced_in[i];
     }
   }
-  for (size_t i = 0; i < planned.size(); ++i) planned[i] = all[i].lists;
-  return planned;
+  for (size_t i = 0; i < planned_.size(); ++i) planned_[i] = std::move(all[i].judged);
 }
 
 // ---- the result ---------------------------------------------------------------------------------
 
-Placement Planning::placement_of(const std::vector<RankLists>& planned) const {
+Placement Planning::placement_of_planned() const {
   ExpertLists lists(static_cast<size_t>(request_.shape.num_layers));
   for (auto& ranks : lists) ranks.resize(costs_.num_ranks());
   for (size_t i = 0; i < layers_.size(); ++i) {
     for (size_t at = 0; at < costs_.num_ranks(); ++at) {
       auto& list = lists[static_cast<size_t>(layers_[i])][static_cast<size_t>(costs_.rank_at[at])];
-      list = planned[i][at];
+      list = planned_[i].lists[at];
       if (request_.previous == nullptr) std::sort(list.begin(), list.end());
     }
   }
@@ -295,40 +321,31 @@ bool Planning::fits(size_t i, const RankLists& lists) const {
   return slots <= demands_[i].most_slots;
 }
 
-// `planned`, but parts of `start` where they take less.
-Placement Planning::better_of(const std::vector<RankLists>& planned, const Placement& start,
-                              double start_us) const {
-  std::vector<RankLists> chosen = planned;
-  double chosen_us = 0;
+// Layers of the start where they take less. Whether it is better as a whole: its remainders of
+// memory may lie in other layers than the plan's.
+bool Planning::take_better_of_start() {
+  double start_us = 0, planned_us = 0;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const RankLists lists = lists_of(start, i);
-    double best_us = us(i, chosen[i]);
-    if (const double us_there = us(i, lists); fits(i, lists) && us_there < best_us * (1 - 1e-12)) {
-      chosen[i] = lists;
-      best_us = us_there;
-    }
-    chosen_us += best_us + request_.terms.exchange_us;
+    const Judged& start = start_[i];
+    if (start.us < planned_[i].us * (1 - 1e-12) && fits(i, start.lists)) planned_[i] = start;
+    start_us += start.time.total_us();
+    planned_us += planned_[i].time.total_us();
   }
-  // Its remainders of memory may lie in other layers than the plan's.
-  return start_us < chosen_us * (1 - 1e-12) ? start : placement_of(chosen);
+  return start_us < planned_us * (1 - 1e-12);
 }
 
-Plan Planning::result(const std::vector<RankLists>& planned) const {
-  const Placement start = request_.previous != nullptr ? *request_.previous : contiguous();
-  double start_us = 0;
-  for (const int layer : layers_) {
-    start_us += planned_layer_time(request_, start, layer).total_us();
-  }
+Plan Planning::result(const Placement& start) {
   const bool compares =
       request_.previous == nullptr && request_.link_weight == 1 && request_.hidden_us == 0;
-  Plan plan{compares ? better_of(planned, start, start_us) : placement_of(planned), {}};
-  plan.start_us = start_us;
+  const bool stays = compares && take_better_of_start();
+  Plan plan{stays ? start : placement_of_planned(), {}};
   for (size_t i = 0; i < layers_.size(); ++i) {
-    PlannedLayer layer{layers_[i], planned_layer_time(request_, plan.placement, layers_[i]), 0};
+    PlannedLayer layer{layers_[i], (stays ? start_ : planned_)[i].time, 0};
     const LayerBound& bound = demands_[i].bound;
     layer.bound_us = bound.expert_us + bound.out_us + bound.back_us + request_.terms.exchange_us;
     if (is_best_[i] && request_.link_weight == 1 && request_.hidden_us == 0)
       layer.bound_us = layer.time.total_us();
+    plan.start_us += start_[i].time.total_us();
     plan.predicted_us += layer.time.total_us();
     plan.bound_us += layer.bound_us;
     plan.layers.push_back(layer);

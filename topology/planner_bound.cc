@@ -8,75 +8,85 @@
 namespace colibri {
 namespace {
 
-// The `count` largest together.
-double sum_of_most(const std::vector<double>& descending, int count) {
-  const auto end = descending.begin() +
-                   std::min<std::ptrdiff_t>(count, static_cast<std::ptrdiff_t>(descending.size()));
-  return std::accumulate(descending.begin(), end, 0.0);
-}
-
 // What a rank can be asked for at most.
 struct RankMost {
   double load = 0, touched = 0;
 };
 
-struct Totals {
-  std::vector<double> shares;   // descending
-  std::vector<double> touched;  // of single slots, descending
-  double load = 0, all_touched = 0;
-  std::vector<RankMost> most;  // [R]
+// Sums over the busiest experts.
+class Busiest {
+ public:
+  // Of single slots; the most chosen have most of each.
+  Busiest(const LayerDemand& demand, double SlotFigures::*figure) {
+    up_to_.reserve(demand.num_experts() + 1);
+    for (const size_t e : demand.by_share) {
+      up_to_.push_back(up_to_.back() + demand.alone[e].*figure);
+    }
+  }
+  // Of the `count` largest together; of all where there are fewer.
+  double sum(int count) const {
+    return up_to_[std::min(static_cast<size_t>(count), up_to_.size() - 1)];
+  }
+  double all() const { return up_to_.back(); }
+
+ private:
+  std::vector<double> up_to_ = {0};  // [E + 1]
 };
 
-Totals totals_of(const LayerDemand& demand) {
-  Totals totals;
-  totals.shares = demand.shares;
-  std::sort(totals.shares.begin(), totals.shares.end(), std::greater<>());
-  for (const SlotFigures& slot : demand.alone) {
-    totals.touched.push_back(slot.touched);
-    totals.load += slot.load;
-    totals.all_touched += slot.touched;
+struct Totals {
+  Busiest shares, touched;
+  std::vector<RankMost> most;  // [R]
+  // Ranks by the touched experts that each token's slot costs there.
+  struct Offer {
+    size_t rank = 0;
+    double price = 0;
+  };
+  std::vector<Offer> offers;
+};
+
+Totals totals_of(const PlannerCosts& costs, const LayerDemand& demand) {
+  Totals totals{
+      Busiest(demand, &SlotFigures::load), Busiest(demand, &SlotFigures::touched), {}, {}};
+  for (size_t rank = 0; rank < demand.room.size(); ++rank) {
+    const int room = demand.room[rank];
+    totals.most.push_back({totals.shares.sum(room), totals.touched.sum(room)});
+    const double each = costs.touched_us[rank];
+    if (each > 0) totals.offers.push_back({rank, costs.row_us[rank] * costs.num_tokens / each});
   }
-  std::sort(totals.touched.begin(), totals.touched.end(), std::greater<>());
-  for (const int room : demand.room) {
-    totals.most.push_back({sum_of_most(totals.shares, room), sum_of_most(totals.touched, room)});
-  }
+  std::stable_sort(totals.offers.begin(), totals.offers.end(),
+                   [](const auto& a, const auto& b) { return a.price < b.price; });
   return totals;
 }
 
 // Whether ranks that take `us` each can do all of it, were experts divisible: of all ways to share
 // out the tokens, the one that leaves most time for touching experts.
 bool can_share_out(const PlannerCosts& costs, const Totals& totals, double us) {
-  struct Offer {
-    double price = 0, load = 0;  // touched experts given up for each token's slot
-  };
-  std::vector<Offer> offers;
-  double touched = 0;
-  for (size_t rank = 0; rank < costs.num_ranks(); ++rank) {
+  double touched = 0, left = totals.shares.all();
+  // What tokens take that the touched experts leave time for, and tokens at their cost.
+  const auto loads_of = [&](size_t rank) {
     const double budget = us - costs.fixed_us[rank];
     const RankMost& most = totals.most[rank];
-    if (budget <= 0 || most.load <= 0) continue;
+    if (budget <= 0 || most.load <= 0) return std::pair{0.0, 0.0};
     const double per_load = costs.row_us[rank] * costs.num_tokens, each = costs.touched_us[rank];
     const double most_touched = each > 0 ? std::min(most.touched, budget / each) : most.touched;
     touched += most_touched;
-    if (per_load <= 0) {
-      offers.push_back({0, most.load});
-      continue;
-    }
+    if (per_load <= 0) return std::pair{most.load, 0.0};
     const double free_load = std::min(most.load, (budget - each * most_touched) / per_load);
-    const double all_load = std::min(most.load, budget / per_load);
-    offers.push_back({0, free_load});
-    if (each > 0) offers.push_back({per_load / each, all_load - free_load});
+    return std::pair{free_load, std::min(most.load, budget / per_load) - free_load};
+  };
+  std::vector<double> more(costs.num_ranks());
+  for (size_t rank = 0; rank < more.size(); ++rank) {
+    const auto [free_load, at_a_price] = loads_of(rank);
+    left -= std::min(left, free_load);
+    more[rank] = at_a_price;
   }
-  std::sort(offers.begin(), offers.end(),
-            [](const Offer& a, const Offer& b) { return a.price < b.price; });
-  double left = totals.load;
-  for (const Offer& offer : offers) {
-    const double taken = std::min(left, offer.load);
+  for (const Totals::Offer& offer : totals.offers) {
+    const double taken = std::min(left, more[offer.rank]);
     left -= taken;
     touched -= taken * offer.price;
   }
   const double slack = 1e-9;
-  return left <= slack * totals.load && touched >= totals.all_touched * (1 - slack);
+  return left <= slack * totals.shares.all() && touched >= totals.touched.all() * (1 - slack);
 }
 
 double shared_out_us(const PlannerCosts& costs, const Totals& totals) {
@@ -112,8 +122,8 @@ double least_link_us(const LayerDemand& demand, const Totals& totals,
   double us = 0;
   int next = 0;
   for (const size_t rank : order) {
-    const int until = std::min(next + demand.room[rank], static_cast<int>(totals.shares.size()));
-    us += price[rank] * (sum_of_most(totals.shares, until) - sum_of_most(totals.shares, next));
+    const int until = std::min(next + demand.room[rank], static_cast<int>(demand.num_experts()));
+    us += price[rank] * (totals.shares.sum(until) - totals.shares.sum(next));
     next = until;
   }
   return us;
@@ -131,7 +141,7 @@ double rows_a_load(const LayerDemand& demand, const RankMost& most) {
 }  // namespace
 
 LayerBound layer_bound(const PlannerCosts& costs, const LayerDemand& demand) {
-  const Totals totals = totals_of(demand);
+  const Totals totals = totals_of(costs, demand);
   LayerBound bound;
   bound.expert_us = std::max(shared_out_us(costs, totals), single_slot_us(costs, demand));
   const size_t num_ranks = costs.num_ranks();

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "topology/layer_figures.h"
 #include "topology/planner_search.h"
 
 namespace colibri {
@@ -19,7 +18,6 @@ class Exhaustion {
         demand_(demand),
         num_ranks_(costs.num_ranks()),
         num_experts_(demand.num_experts()),
-        rule_(demand.row_rule()),
         effort_(effort) {
     order_.resize(num_experts_);
     std::iota(order_.begin(), order_.end(), size_t{0});
@@ -65,7 +63,8 @@ class Exhaustion {
     std::array<double, kMostRanks> rows{};
     for (size_t r = 0; r < num_ranks_; ++r) {
       slowest = std::max(slowest, costs_.expert_us(r, ranks_[r].touched, ranks_[r].sums.share));
-      if (!demand_.counts_pairs()) rows[r] = costs_.num_tokens * rule_.chance(ranks_[r].sums);
+      if (!demand_.counts_pairs())
+        rows[r] = costs_.num_tokens * demand_.rule.chance(ranks_[r].sums);
     }
     for (size_t l = 0; l < costs_.num_out; ++l) {
       double us = 0;
@@ -149,7 +148,6 @@ class Exhaustion {
   const PlannerCosts& costs_;
   const LayerDemand& demand_;
   size_t num_ranks_, num_experts_;
-  RowRule rule_;
   int64_t effort_;
   std::vector<size_t> order_;  // experts, the busiest first
   std::array<std::array<bool, kMostRanks>, kMostRanks> is_like_{};
@@ -171,40 +169,6 @@ Exhausted exhausted(const PlannerCosts& costs, const LayerDemand& demand, double
   Exhausted result{exhaustion.run(known_us), false};
   result.is_done = exhaustion.is_done();
   return result;
-}
-
-LayerFigures exact_figures(const PlannerCosts& costs, const LayerDemand& demand,
-                           const RankLists& lists) {
-  ModelShape shape;
-  shape.num_layers = 1;
-  shape.num_experts = static_cast<int>(demand.num_experts());
-  shape.layer_is_moe = {true};
-  const Placement placement(shape, static_cast<int>(costs.num_ranks()), {lists});
-  return layer_figures(placement, 0, demand.shares, costs.num_tokens, demand.pair_shares);
-}
-
-double exact_us(const PlannerCosts& costs, const LayerFigures& figures) {
-  double slowest = costs.hidden_us, out = 0, back = 0;
-  for (size_t r = 0; r < costs.num_ranks(); ++r) {
-    slowest = std::max(slowest,
-                       costs.expert_us(r, figures.touched[r], figures.pairs[r] / costs.num_tokens));
-  }
-  const auto& results = costs.adds_results ? figures.rows : figures.pairs;
-  for (size_t l = 0; l < costs.num_out; ++l) {
-    double us = 0;
-    for (size_t r = 0; r < costs.num_ranks(); ++r) {
-      us += costs.out_us[r * costs.num_out + l] * figures.rows[r];
-    }
-    out = std::max(out, us);
-  }
-  for (size_t l = 0; l < costs.num_back; ++l) {
-    double us = 0;
-    for (size_t r = 0; r < costs.num_ranks(); ++r) {
-      us += costs.back_us[r * costs.num_back + l] * results[r];
-    }
-    back = std::max(back, us);
-  }
-  return slowest + costs.link_weight * (out + back);
 }
 
 }  // namespace colibri

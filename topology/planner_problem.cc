@@ -6,8 +6,6 @@
 #include <numeric>
 #include <queue>
 
-#include "base/error.h"
-
 namespace colibri {
 namespace {
 
@@ -94,6 +92,29 @@ std::vector<double> by_rank(const std::vector<LinkTerm>& links, std::vector<doub
   return flat;
 }
 
+// Prices of the ranks against each other; ranks of one price are not.
+std::vector<std::pair<size_t, size_t>> far_and_near(const PlannerCosts& costs) {
+  std::vector<double> price(costs.num_ranks());
+  for (size_t rank = 0; rank < price.size(); ++rank) {
+    for (size_t l = 0; l < costs.num_out; ++l) {
+      price[rank] += costs.out_us[rank * costs.num_out + l];
+    }
+    for (size_t l = 0; l < costs.num_back; ++l) {
+      price[rank] += costs.back_us[rank * costs.num_back + l];
+    }
+  }
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t x = 0; x < price.size(); ++x) {
+    for (size_t y = 0; y < price.size(); ++y) {
+      if (price[x] > price[y]) pairs.emplace_back(x, y);
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [&](const auto& p, const auto& q) {
+    return price[p.first] - price[p.second] > price[q.first] - price[q.second];
+  });
+  return pairs;
+}
+
 }  // namespace
 
 PlannerCosts planner_costs(const PlanRequest& request) {
@@ -122,29 +143,81 @@ PlannerCosts planner_costs(const PlanRequest& request) {
   }
   costs.out_us = by_rank(terms.dispatch_links, &LinkTerm::row_us, costs.rank_at, costs.num_out);
   costs.back_us = by_rank(terms.combine_links, &LinkTerm::result_us, costs.rank_at, costs.num_back);
+  costs.far_and_near = far_and_near(costs);
   return costs;
 }
 
 SlotFigures LayerDemand::figures(double load, double num_tokens) {
   RankSums one;
   one.add(load);
-  return {load, load < 1 ? -std::expm1(num_tokens * one.log_none) : 1, one.log_none};
+  return {load, load < 1 ? -std::expm1(num_tokens * one.log_none) : 1, one.log_none, 1};
 }
 
 void LayerDemand::finish(const PlannerCosts& costs) {
   num_tokens = costs.num_tokens;
-  const size_t experts = num_experts();
+  rule = RowRule(shares, static_cast<int>(top_k + 0.5));
   alone.clear();
   for (const double share : shares) alone.push_back(figures(share, num_tokens));
-  if (counts_pairs()) {
-    pair_table.assign(experts * experts, 0);
-    for (size_t b = 1; b < experts; ++b) {
-      for (size_t a = 0; a < b; ++a) {
-        pair_table[a * experts + b] = pair_table[b * experts + a] = pair_shares[pair_index(a, b)];
+  by_share.resize(num_experts());
+  std::iota(by_share.begin(), by_share.end(), size_t{0});
+  std::sort(by_share.begin(), by_share.end(), [this](size_t a, size_t b) {
+    return shares[a] != shares[b] ? shares[a] > shares[b] : a < b;
+  });
+  bound = layer_bound(costs, *this);
+}
+
+SlotFigures LayerDemand::slot(size_t expert, size_t copies) const {
+  if (copies == 1) return alone[expert];
+  const double part = 1 / static_cast<double>(copies);
+  SlotFigures slot = figures(shares[expert] * part, num_tokens);
+  slot.part = part;
+  return slot;
+}
+
+std::vector<SlotFigures> LayerDemand::slots_in(const RankLists& lists) const {
+  std::vector<size_t> copies(num_experts(), 0);
+  for (const auto& list : lists) {
+    for (const int32_t expert : list) ++copies[static_cast<size_t>(expert)];
+  }
+  std::vector<SlotFigures> slots = alone;
+  for (size_t e = 0; e < slots.size(); ++e) {
+    if (copies[e] > 1) slots[e] = slot(e, copies[e]);
+  }
+  return slots;
+}
+
+std::vector<RankTotals> LayerDemand::totals(const RankLists& lists,
+                                            const std::vector<SlotFigures>& slot) const {
+  std::vector<RankTotals> of_ranks(lists.size());
+  for (size_t rank = 0; rank < lists.size(); ++rank) {
+    RankTotals& of_rank = of_ranks[rank];
+    const std::vector<int32_t>& list = lists[rank];
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto a = static_cast<size_t>(list[i]);
+      of_rank.add(slot[a]);
+      if (pairs == nullptr) continue;
+      const float* with_a = pairs->row(a);
+      double sum = 0;
+      for (size_t j = 0; j < i; ++j) {
+        const auto b = static_cast<size_t>(list[j]);
+        sum += with_a[b] * slot[b].part;
       }
+      of_rank.together += sum * slot[a].part;
     }
   }
-  bound = layer_bound(costs, *this);
+  return of_ranks;
+}
+
+double LayerDemand::row_chance(const RankTotals& totals) const {
+  RankSums sums;
+  sums.share = std::max(0.0, totals.load);
+  sums.log_none = std::min(0.0, totals.log_none);
+  if (counts_pairs()) {
+    sums.pairs = std::max(0.0, totals.together);
+    const double products = (sums.share * sums.share - totals.squares) / 2;
+    sums.pairs_by_chance = std::max(0.0, products * (top_k - 1) / top_k);
+  }
+  return rule.chance(sums);
 }
 
 std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs, int num_slots,
@@ -164,8 +237,10 @@ std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs
   const auto less = [](const Entry& a, const Entry& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
   };
-  std::priority_queue<Entry, std::vector<Entry>, decltype(less)> by_load(less);
-  for (size_t e = 0; e < num_experts; ++e) by_load.emplace(demand.shares[e], e);
+  std::vector<Entry> shares;
+  shares.reserve(num_experts);
+  for (size_t e = 0; e < num_experts; ++e) shares.emplace_back(demand.shares[e], e);
+  std::priority_queue<Entry, std::vector<Entry>, decltype(less)> by_load(less, std::move(shares));
   int left = num_slots - static_cast<int>(num_experts);
   while (left > 0 && !by_load.empty()) {
     const auto [load, expert] = by_load.top();
@@ -180,6 +255,41 @@ std::vector<int> copies_for(const LayerDemand& demand, const PlannerCosts& costs
     by_load.emplace(demand.shares[expert] / copies[expert], expert);
   }
   return copies;
+}
+
+LayerFigures exact_figures(const PlannerCosts& costs, const LayerDemand& demand,
+                           const RankLists& lists) {
+  LayerFigures figures;
+  for (const RankTotals& totals : demand.totals(lists, demand.slots_in(lists))) {
+    figures.pairs.push_back(costs.num_tokens * totals.load);
+    figures.touched.push_back(totals.touched);
+    figures.rows.push_back(costs.num_tokens * demand.row_chance(totals));
+  }
+  return figures;
+}
+
+double exact_us(const PlannerCosts& costs, const LayerFigures& figures) {
+  double slowest = costs.hidden_us, out = 0, back = 0;
+  for (size_t r = 0; r < costs.num_ranks(); ++r) {
+    slowest = std::max(slowest,
+                       costs.expert_us(r, figures.touched[r], figures.pairs[r] / costs.num_tokens));
+  }
+  const auto& results = costs.adds_results ? figures.rows : figures.pairs;
+  for (size_t l = 0; l < costs.num_out; ++l) {
+    double us = 0;
+    for (size_t r = 0; r < costs.num_ranks(); ++r) {
+      us += costs.out_us[r * costs.num_out + l] * figures.rows[r];
+    }
+    out = std::max(out, us);
+  }
+  for (size_t l = 0; l < costs.num_back; ++l) {
+    double us = 0;
+    for (size_t r = 0; r < costs.num_ranks(); ++r) {
+      us += costs.back_us[r * costs.num_back + l] * results[r];
+    }
+    back = std::max(back, us);
+  }
+  return slowest + costs.link_weight * (out + back);
 }
 
 }  // namespace colibri

@@ -8,6 +8,7 @@
 
 #include "topology/layer_figures.h"
 #include "topology/planner.h"
+#include "topology/planner_pairs.h"
 
 namespace colibri {
 
@@ -26,6 +27,8 @@ struct PlannerCosts {
   // [R] over all links between sockets or nodes together.
   std::vector<double> cross_row_us, cross_result_us;
   std::vector<int> domain;  // [R]; empty: none
+  // Ranks, rows to the first of which cost more than to the second; the dearest first.
+  std::vector<std::pair<size_t, size_t>> far_and_near;
   double link_weight = 1, hidden_us = 0;
 
   size_t num_ranks() const { return rank_at.size(); }
@@ -47,35 +50,55 @@ struct SlotFigures {
   double load = 0;      // chance that a token picks it
   double touched = 0;   // chance that at least one of T tokens does
   double log_none = 0;  // log of the chance that a token does not
+  double part = 1;      // of its expert's tokens
+};
+
+// What the slots of one rank come to.
+struct RankTotals {
+  double load = 0, touched = 0, log_none = 0;
+  double squares = 0;   // of the slots' loads
+  double together = 0;  // chance sums of pairs of slots that one token picks together: counted ones
+
+  // `sign` times what a slot adds.
+  void add(const SlotFigures& slot, double sign = 1) {
+    load += sign * slot.load;
+    touched += sign * slot.touched;
+    log_none += sign * slot.log_none;
+    squares += sign * slot.load * slot.load;
+  }
 };
 
 // One layer: how often experts are chosen, and how many slots each rank may have.
 struct LayerDemand {
-  std::vector<double> shares;       // [E], sum K
-  double top_k = 1;                 // K
-  double num_tokens = 0;            // T
-  std::vector<double> pair_shares;  // [E (E - 1) / 2] as LayerLoads::pairs lie; empty: not counted
-  std::vector<double> pair_table;   // [E, E] of the same
-  std::vector<int> room;            // [R] in the planner's order
-  int most_slots = 0;               // of the layer
+  std::vector<double> shares;        // [E], sum K
+  double top_k = 1;                  // K
+  double num_tokens = 0;             // T
+  const PairTable* pairs = nullptr;  // null: not counted. Has this layer's while it is looked at
+  std::vector<int> room;             // [R] in the planner's order
+  int most_slots = 0;                // of the layer
   // Part by which a rank's share of the counted tokens strays by chance: finer balance is not told
   // by them. 0: loads are not counted.
   double noise = 0;
   std::vector<SlotFigures> alone;  // [E] with one copy
+  std::vector<size_t> by_share;    // [E] the most chosen first
+  RowRule rule;
   LayerBound bound;
 
-  // Fills what follows from the rest: alone, pair_table, bound.
+  // Fills what follows from the rest: alone, by_share, rule, bound.
   void finish(const PlannerCosts& costs);
 
   size_t num_experts() const { return shares.size(); }
-  bool counts_pairs() const { return !pair_shares.empty(); }
-  RowRule row_rule() const { return RowRule(shares, static_cast<int>(top_k + 0.5)); }
+  bool counts_pairs() const { return pairs != nullptr; }
   // Of each of `copies` slots of an expert.
-  SlotFigures slot(size_t expert, size_t copies) const {
-    return copies == 1 ? alone[expert]
-                       : figures(shares[expert] / static_cast<double>(copies), num_tokens);
-  }
+  SlotFigures slot(size_t expert, size_t copies) const;
   static SlotFigures figures(double load, double num_tokens);
+  // [E] of each slot that `lists` have of an expert.
+  std::vector<SlotFigures> slots_in(const RankLists& lists) const;
+  // [R]; `slot` as above. Pairs where they are counted.
+  std::vector<RankTotals> totals(const RankLists& lists,
+                                 const std::vector<SlotFigures>& slot) const;
+  // That a token goes to a rank.
+  double row_chance(const RankTotals& totals) const;
 };
 
 // [E] copies: every further one goes to the expert with most tokens a copy. Up to num_slots, at

@@ -35,6 +35,7 @@ class Search {
   }
 
   void run() {
+    state_.prepare();
     while (effort_ > 0) {
       if (apply(relief())) continue;
       if (costs_.has_links() && relieve_links()) continue;
@@ -85,18 +86,20 @@ class Search {
   // What takes most from the slowest rank.
   Change relief() {
     Change best;
-    const size_t x = state_.slowest_first()[0];
+    const size_t x = state_.slowest();
     const double enough = std::max(kGoodEnough, demand_.noise);
     const double least = std::max(costs_.hidden_us, demand_.bound.expert_us);
     if (state_.expert_us(x) <= least * (1 + enough)) return best;
+    const bool may_add = state_.num_slots() < demand_.most_slots;
     for (const int32_t slot : state_.lists()[x]) {
       const auto a = static_cast<size_t>(slot);
+      const SlotFigures split = may_add ? state_.resized(a, true) : SlotFigures{};
       for (size_t y = 0; y < costs_.num_ranks(); ++y) {
         if (y == x || demand_.room[y] == 0 || effort_ <= 0) continue;
         if (can_move(a, y)) {
           offer({ChangeKind::kMove, a, x, 0, y, state_.tried_move(a, x, y)}, best);
-          if (state_.num_slots() < demand_.most_slots) {
-            offer({ChangeKind::kAdd, a, x, 0, y, state_.tried_copy(a, y, true)}, best);
+          if (may_add) {
+            offer({ChangeKind::kAdd, a, x, 0, y, state_.tried_copy(a, y, true, split)}, best);
           }
         }
         offer_swaps(a, x, y, best);
@@ -118,7 +121,8 @@ class Search {
   // One pass over all pairs of ranks between which links differ; takes what helps as it is met.
   bool relieve_links() {
     bool has_helped = false;
-    for (const auto& [x, y] : far_and_near()) {
+    for (const auto& [x, y] : costs_.far_and_near) {
+      if (demand_.room[x] == 0 || demand_.room[y] == 0) continue;
       for (size_t i = 0; i < state_.lists()[x].size() && effort_ > 0; ++i) {
         const auto a = static_cast<size_t>(state_.lists()[x][i]);
         Change best;
@@ -134,38 +138,14 @@ class Search {
     return has_helped;
   }
 
-  // Pairs of ranks, rows to the first costing more; the dearest first.
-  std::vector<std::pair<size_t, size_t>> far_and_near() const {
-    std::vector<double> price(costs_.num_ranks());
-    for (size_t rank = 0; rank < price.size(); ++rank) {
-      for (size_t l = 0; l < costs_.num_out; ++l) {
-        price[rank] += costs_.out_us[rank * costs_.num_out + l];
-      }
-      for (size_t l = 0; l < costs_.num_back; ++l) {
-        price[rank] += costs_.back_us[rank * costs_.num_back + l];
-      }
-    }
-    std::vector<std::pair<size_t, size_t>> pairs;
-    for (size_t x = 0; x < price.size(); ++x) {
-      for (size_t y = 0; y < price.size(); ++y) {
-        if (price[x] > price[y] && demand_.room[x] > 0 && demand_.room[y] > 0) {
-          pairs.emplace_back(x, y);
-        }
-      }
-    }
-    std::stable_sort(pairs.begin(), pairs.end(), [&](const auto& p, const auto& q) {
-      return price[p.first] - price[p.second] > price[q.first] - price[q.second];
-    });
-    return pairs;
-  }
-
   // The copy that is missed least.
   Change best_drop() {
     Change best;
     for (size_t a = 0; a < demand_.num_experts() && effort_ > 0; ++a) {
       if (state_.holders(a).size() < 2) continue;
+      const SlotFigures merged = state_.resized(a, false);
       for (const size_t x : state_.holders(a)) {
-        offer({ChangeKind::kDrop, a, x, 0, 0, state_.tried_copy(a, x, false)}, best);
+        offer({ChangeKind::kDrop, a, x, 0, 0, state_.tried_copy(a, x, false, merged)}, best);
       }
     }
     return best;
@@ -282,15 +262,22 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
   const std::vector<int> needed =
       copies_for(demand, costs, most, std::max(1e-12, demand.bound.expert_us));
   const int num_needed = std::accumulate(needed.begin(), needed.end(), 0);
-  const int some = std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
+  // Where reading an expert takes no time copies cost nothing.
+  const bool are_free = std::all_of(costs.touched_us.begin(), costs.touched_us.end(),
+                                    [](double us) { return us <= 0; });
+  const int some =
+      are_free ? most : std::min(most, num_needed + static_cast<int>(costs.num_ranks()));
   const std::vector<int> more = copies_for(demand, costs, some, 0);
-  PlannerState best(costs, demand);
-  best.set(packed(costs, demand, more, 0, {}));
+  PlannerState state(costs, demand);
+  RankLists best = packed(costs, demand, more, 0, {});
+  state.set(best);
+  double best_us = state.objective();
   const auto try_start = [&](const std::vector<int>& copies, double near_floor, double chance) {
-    PlannerState state(costs, demand);
-    state.set(packed(costs, demand, copies, near_floor, {}));
-    if (state.objective() >= best.objective() * (1 - chance)) return false;
-    best.set(state.lists());
+    RankLists lists = packed(costs, demand, copies, near_floor, {});
+    state.set(lists);
+    if (state.objective() >= best_us * (1 - chance)) return false;
+    best_us = state.objective();
+    best = std::move(lists);
     return true;
   };
   // As many copies as there is room for tell their loads surest: fewer must be better than by
@@ -304,8 +291,9 @@ RankLists searched(const PlannerCosts& costs, const LayerDemand& demand, int64_t
     if (some > num_needed) try_start(needed, best_floor, demand.noise);
     near_floors = {best_floor};
   }
-  improve(best, costs, demand, {}, effort);
-  return best.lists();
+  state.set(best);
+  improve(state, costs, demand, {}, effort);
+  return state.lists();
 }
 
 }  // namespace colibri

@@ -2,7 +2,6 @@
 // topology/planner*.cc.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -24,8 +23,12 @@ class PlannerState {
   // Borrows both. Empty at first.
   PlannerState(const PlannerCosts& costs, const LayerDemand& demand);
 
-  // ---- changes, each O(R links), with counted pairs O(E) more
+  // Only lists() and objective() can be asked for then.
   void set(const RankLists& lists);
+  // For changes and tries, which want it after set(). Cost: O(slots E) where pairs are counted.
+  void prepare();
+
+  // ---- changes, each O(R links), with counted pairs O(E) more
   void move(size_t expert, size_t from, size_t to);
   void swap(size_t a, size_t x, size_t b, size_t y);  // a on x, b on y
   void add_copy(size_t expert, size_t rank);
@@ -34,14 +37,17 @@ class PlannerState {
   // ---- as it is
   const RankLists& lists() const { return lists_; }
   bool is_on(size_t expert, size_t rank) const { return is_on_[expert * num_ranks_ + rank] != 0; }
-  std::span<const size_t> holders(size_t expert) const { return holders_[expert]; }
+  // Ranks with a slot of the expert; until the next change.
+  std::span<const uint32_t> holders(size_t expert) const {
+    return {&holders_[expert * num_ranks_], num_holders_[expert]};
+  }
   int num_slots() const { return num_slots_; }
   int room_left(size_t rank) const {
     return demand_.room[rank] - static_cast<int>(lists_[rank].size());
   }
   double slot_load(size_t expert) const { return slot_[expert].load; }
   double expert_us(size_t rank) const { return time_[rank]; }
-  const std::vector<size_t>& slowest_first() const { return order_; }
+  size_t slowest() const { return order_[0]; }
   // What search makes small: time, and far behind it bytes between sockets and nodes and the spread
   // of the ranks' times.
   double objective() const { return objective_; }
@@ -49,45 +55,49 @@ class PlannerState {
   int collisions(size_t expert) const;
 
   // ---- the objective after a change, without it; rows by their slope at the present
-  double tried(std::span<const RankShift> shifts) const;
   double tried_move(size_t expert, size_t from, size_t to) const;
   double tried_swap(size_t a, size_t x, size_t b, size_t y) const;
-  // `count` copies of an expert, one of them coming to or leaving `rank`.
-  double tried_copy(size_t expert, size_t rank, bool comes) const;
+  // Figures of each slot were there one more or one less.
+  SlotFigures resized(size_t expert, bool comes) const;
+  // A copy comes to `rank` or leaves it; each slot is `after` then.
+  double tried_copy(size_t expert, size_t rank, bool comes, const SlotFigures& after) const;
 
  private:
   double with(size_t expert, size_t rank) const;
   void set_copies(size_t expert, size_t copies);
   void share_with(size_t expert, size_t rank, double part);
-  void weigh(const SlotFigures& slot, size_t rank, double sign);
-  void place(size_t expert, size_t rank, double part);
   void put(size_t expert, size_t rank);
   void take(size_t expert, size_t rank);
-  double chance(size_t rank, const RankShift& shift) const;
   void count_rank(size_t rank);
+  void count_slopes(size_t rank);
+  void sort_ranks();
   void sum_up();
   double summed(double slowest, double squares, double cross) const;
   double links_us(std::span<const RankShift> shifts, double& cross) const;
+  double tried(std::span<const RankShift> shifts) const;
+  double tried_two(const RankShift& x, const RankShift& y) const;
+  double more_rows(const RankShift& shift) const;
 
   const PlannerCosts& costs_;
   const LayerDemand& demand_;
   size_t num_ranks_, num_experts_;
-  double scale_us_ = 1;  // of a rank's time: weighs what only breaks ties
-  RowRule rule_;
-  bool uses_pairs_ = false;  // counted ones
+  double spread_weight_ = 0;  // of squares_
+  bool uses_pairs_ = false, has_links_ = false;
   RankLists lists_;
-  std::vector<uint8_t> is_on_;                // [E, R]
-  std::vector<std::vector<size_t>> holders_;  // [E]
   int num_slots_ = 0;
-  std::vector<SlotFigures> slot_;  // [E] of each copy as they are now
-  std::vector<double> with_;       // [R, E] pairs of an expert with slots of the rank
-  std::vector<double> rank_load_, rank_touched_, rank_log_none_, rank_squares_;  // [R]
-  std::vector<double> rank_together_;
-  std::vector<double> time_, rows_;                          // [R] rows a token
-  std::vector<double> by_load_, by_log_none_, by_together_;  // [R] slopes of rows_
-  std::vector<double> out_, back_;                           // [links]
-  std::vector<size_t> order_;
+  std::vector<SlotFigures> slot_;    // [E] of each copy as they are now
+  std::vector<RankTotals> totals_;   // [R]
+  std::vector<double> time_, rows_;  // [R] rows a token
+  std::vector<double> out_, back_;   // [links]
+  std::vector<size_t> order_;        // ranks, the slowest first
   double squares_ = 0, cross_ = 0, objective_ = 0;
+
+  // ---- what only changes and tries need
+  std::vector<uint8_t> is_on_;         // [E, R]
+  std::vector<uint32_t> holders_;      // [E, R], of them the first num_holders_[e]
+  std::vector<uint32_t> num_holders_;  // [E]
+  std::vector<float> with_;            // [R, E] pairs of an expert with slots of the rank
+  std::vector<double> by_load_, by_log_none_, by_together_;  // [R] slopes of rows_
 };
 
 }  // namespace colibri

@@ -11,6 +11,9 @@ namespace {
 
 bool is_full_run() { return std::getenv("FULL_TESTS") != nullptr; }
 
+// Those of the table in docs/placement.md, or a few.
+Seeds seeds(int few) { return {is_full_run() ? 20 : few, 700'000}; }
+
 RankExperts sorted(RankExperts lists) {
   for (auto& list : lists) std::sort(list.begin(), list.end());
   return lists;
@@ -33,7 +36,7 @@ TEST(EplbTest, GoldenVector) {
 // Balance of 20 plans, and of EPLB's: on the loads that they were made for, and on others.
 void expect_balance(const EplbCase& c, double s) {
   SCOPED_TRACE(c.name() + " s=" + std::to_string(s));
-  const BalanceScore score = balance_score(c, s, is_full_run() ? 20 : 3);
+  const BalanceScore score = balance_score(c, s, seeds(3));
   EXPECT_GE(score.balance.ours, score.balance.theirs - 1e-4);
   EXPECT_GE(score.worst_difference, -2e-4);
   // Held-out tokens move both plans by chance.
@@ -54,14 +57,39 @@ TEST(PlannerEplbTest, BalanceIsNeverWorse) {
 
 TEST(PlannerEplbTest, FewerBytesCrossSocketsAndNodes) {
   for (const LinkCase& c : link_cases()) {
-    SCOPED_TRACE(c.machine);
-    const LinkScore score = link_score(c, 0.9, is_full_run() ? 20 : 2);
+    SCOPED_TRACE(c.cluster.name);
+    const LinkScore score = link_score(c, 0.9, seeds(2));
     EXPECT_LT(score.cross_us.ours, score.cross_us.theirs);
     EXPECT_GE(score.balance.ours, score.balance.theirs - 1e-4);
     // By the machine's own terms, and measurably worse where links are left out of what is planned.
     EXPECT_LT(score.predicted_us.ours, score.predicted_us.theirs);
     EXPECT_GT(score.without_links_us, 1.02 * score.predicted_us.ours);
   }
+}
+
+// Two texts through the demo model: planned by one, scored by the other.
+TEST(PlannerEplbTest, OnTheDemoModelsLoadsBalanceIsNoWorseAndFewerBytesCross) {
+  const std::string folder = COLIBRI_SOURCE_DIR "/tests/data/loads/";
+  const ExpertLoads one = read_demo_loads(folder + "demo.json");
+  const ExpertLoads other = read_demo_loads(folder + "demo_held_out.json");
+  Pair held_out;
+  for (const int num_ranks : {2, 4, 8}) {
+    for (const int spare : {0, 1, 2}) {
+      for (const bool swapped : {false, true}) {
+        const RecordedScore score = swapped ? recorded_score(other, one, num_ranks, spare)
+                                            : recorded_score(one, other, num_ranks, spare);
+        SCOPED_TRACE(std::to_string(num_ranks) + " ranks, spare " + std::to_string(spare));
+        EXPECT_GE(score.balance.ours, score.balance.theirs - 1e-4);
+        EXPECT_LE(score.cross_us.ours, score.cross_us.theirs);
+        EXPECT_EQ(score.duplicates.ours, 0);
+        // One text is not the other: a single case is off by up to 0.02 either way.
+        EXPECT_GE(score.held_out.ours, score.held_out.theirs - 0.02);
+        held_out.ours += score.held_out.ours;
+        held_out.theirs += score.held_out.theirs;
+      }
+    }
+  }
+  EXPECT_GE(held_out.ours, held_out.theirs);
 }
 
 }  // namespace

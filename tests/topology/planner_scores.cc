@@ -5,6 +5,7 @@
 #include "tests/topology/planner_cases.h"
 #include "topology/cluster_file.h"
 #include "topology/layer_figures.h"
+#include "topology/load_file.h"
 #include "topology/rank_map.h"
 
 namespace colibri {
@@ -44,6 +45,19 @@ double cross_us(const LayerTerms& terms, const LayerFigures& figures) {
   return us;
 }
 
+// No rank has more tokens than `theirs` puts on its busiest, and fewest bytes cross.
+Placement as_balanced(const Placement& theirs, const ModelShape& shape, const ExpertLoads& loads,
+                      LayerTerms terms, int slots_each) {
+  terms.expert_fixed_us.assign(terms.row_us.size(), 0);
+  terms.touched_us.assign(terms.row_us.size(), 0);
+  terms.row_us.assign(terms.row_us.size(), 1000);
+  PlanRequest request{shape, terms, &loads};
+  request.capacity_slots.assign(terms.row_us.size(), slots_each);
+  request.hidden_us = planned_layer_time(request, theirs, 0).expert_us;
+  request.effort = 20'000;
+  return plan_placement(request).placement;
+}
+
 }  // namespace
 
 std::string EplbCase::name() const {
@@ -57,17 +71,17 @@ std::vector<EplbCase> eplb_cases() {
           {256, 32, 288}, {256, 32, 288, 4, 8}, {256, 72, 288}, {256, 144, 288}};
 }
 
-BalanceScore balance_score(const EplbCase& c, double s, int num_seeds) {
+BalanceScore balance_score(const EplbCase& c, double s, Seeds seeds) {
   const ModelShape shape = plan_shape(c.num_experts, 1);
   const LayerTerms terms = balance_terms(c.num_gpus);
   const int each = c.num_slots / c.num_gpus;
   const EplbSizes sizes{c.num_slots, c.num_gpus, c.num_nodes, c.num_groups};
-  const double n = num_seeds;
+  const double n = seeds.count;
   BalanceScore score;
   score.worst_difference = 1;
   double squares = 0;
-  for (int i = 0; i < num_seeds; ++i) {
-    const auto seed = static_cast<uint64_t>(i);
+  for (int i = 0; i < seeds.count; ++i) {
+    const uint64_t seed = seeds.first + static_cast<uint64_t>(i);
     const std::vector<double> weights = zipf_weights(c.num_experts, s, seed);
     const Plan plan = planned(shape, exact_loads(shape, weights), terms, each, 1);
     const RankExperts ours = lists_of(plan.placement, 0), theirs = eplb(weights, sizes);
@@ -96,27 +110,45 @@ BalanceScore balance_score(const EplbCase& c, double s, int num_seeds) {
   return score;
 }
 
-std::vector<LinkCase> link_cases() { return {{"8xa100-pcie", 1, 256}, {"4x8xh200-400g", 4, 256}}; }
+std::vector<LinkCase> link_cases() {
+  constexpr char kTwoNodes[] = R"(
+      colibri_machine = 1
+      name = "2x8xh100-400g"
+      [[node]]
+      count = 2
+      cpu = "cpu-server"
+      packages = 2
+      cores = 48
+      memory_gb = 1024
+      package_link = "upi-spr"
+      gpu = "h100"
+      gpus = 8
+      gpus_per_switch = 2
+      pcie = "pcie5-x16"
+      nvlink = "nvlink4"
+      nvlink_form = "switch"
+      nics = 8
+      nic = "ib-400g")";
+  return {{find_cluster("8xa100-pcie"), 1, 256},
+          {parse_cluster(kTwoNodes, "two nodes"), 2, 256},
+          {find_cluster("4x8xh200-400g"), 4, 256}};
+}
 
-LinkScore link_score(const LinkCase& c, double s, int num_seeds) {
+LinkScore link_score(const LinkCase& c, double s, Seeds seeds) {
   ModelShape shape = plan_shape(256, kTopK);
   shape.hidden_size = 7168;
   shape.expert_width = 2048;
   shape.expert_bytes = shape.expert_macs();  // one byte a weight
-  const Cluster cluster = find_cluster(c.machine);
+  const Cluster& cluster = c.cluster;
   const int num_ranks = static_cast<int>(cluster.parts_of(PartKind::kGpu).size());
   const RankMap ranks(cluster, default_rank_parts(cluster, num_ranks, false), {0});
   const LayerTerms terms = layer_terms(
       shape, ranks, {.size = decode_size(c.batch, 2048), .coordinator_holds_experts = true});
-  LayerTerms balance_first = terms;
-  balance_first.expert_fixed_us.assign(terms.row_us.size(), 0);
-  balance_first.touched_us.assign(terms.row_us.size(), 0);
-  balance_first.row_us.assign(terms.row_us.size(), 1000);
   const int each = 256 / num_ranks + 1;
-  const double n = num_seeds;
+  const double n = seeds.count;
   LinkScore score;
-  for (int i = 0; i < num_seeds; ++i) {
-    const auto seed = static_cast<uint64_t>(i);
+  for (int i = 0; i < seeds.count; ++i) {
+    const uint64_t seed = seeds.first + static_cast<uint64_t>(i);
     ExpertLoads loads = empty_loads(shape, true);
     LayerLoads& layer = loads.phases[1][0];
     layer = sampled_layer(zipf_weights(256, s, seed), kTopK, kTokens, seed + 3000, true);
@@ -127,12 +159,7 @@ LinkScore link_score(const LinkCase& c, double s, int num_seeds) {
     };
     const EplbSizes sizes{each * num_ranks, num_ranks, c.num_nodes, 8};
     const Placement theirs = placement_of(shape, eplb(layer.tokens, sizes));
-    // No rank with more tokens than EPLB's busiest, and the fewest bytes.
-    PlanRequest request{shape, balance_first, &loads};
-    request.capacity_slots.assign(terms.row_us.size(), each);
-    request.hidden_us = layer_time(balance_first, figures(theirs)).expert_us;
-    request.effort = 20'000;
-    const Placement balanced = plan_placement(request).placement;
+    const Placement balanced = as_balanced(theirs, shape, loads, terms, each);
     const Placement fast = planned(shape, loads, terms, each, 1).placement;
     const Placement linkless = planned(shape, loads, terms, each, 0).placement;
     score.balance.ours += balancedness(figures(balanced), num_ranks) / n;
@@ -144,6 +171,56 @@ LinkScore link_score(const LinkCase& c, double s, int num_seeds) {
     score.planned_cross_us += cross_us(terms, figures(fast)) / n;
     score.planned_balance += balancedness(figures(fast), num_ranks) / n;
     score.without_links_us += layer_time(terms, figures(linkless)).total_us() / n;
+  }
+  return score;
+}
+
+ExpertLoads read_demo_loads(const std::string& path) {
+  ModelShape shape = plan_shape(kDemoExperts, 4, kDemoLayers);
+  shape.fingerprint = "341a9e3f82074cabd8e85d8863c2c272";
+  return read_loads(path, shape);
+}
+
+RecordedScore recorded_score(const ExpertLoads& loads, const ExpertLoads& held, int num_ranks,
+                             int spare_slots) {
+  ModelShape shape = plan_shape(loads.num_experts, loads.top_k);
+  shape.fingerprint = loads.fingerprint;
+  shape.hidden_size = 192;
+  shape.expert_width = 128;
+  shape.expert_bytes = 2 * shape.expert_macs();
+  const Cluster cluster = find_cluster("two-socket-cpu");
+  const RankMap ranks(cluster, default_rank_parts(cluster, num_ranks, true), {0});
+  const LayerTerms links =
+      layer_terms(shape, ranks, {.size = decode_size(64, 256), .coordinator_holds_experts = true});
+  const LayerTerms balance = balance_terms(num_ranks);
+  const int each = loads.num_experts / num_ranks + spare_slots;
+  const double n = loads.num_layers;
+  RecordedScore score;
+  for (int layer = 0; layer < loads.num_layers; ++layer) {
+    const auto of_layer = [&](const ExpertLoads& all) {
+      ExpertLoads one = all;
+      one.num_layers = 1;
+      for (auto& layers : one.phases) layers = {layers[static_cast<size_t>(layer)]};
+      return one;
+    };
+    const ExpertLoads by = of_layer(loads), scored = of_layer(held);
+    const std::vector<double> shares = expert_shares(&by, shape, 0);
+    const std::vector<double> held_shares = expert_shares(&scored, shape, 0);
+    const RankExperts theirs = eplb(shares, {each * num_ranks, num_ranks, 1, 1});
+    const RankExperts ours = lists_of(planned(shape, by, balance, each, 1).placement, 0);
+    score.balance.ours += balance_of(ours, shares) / n;
+    score.balance.theirs += balance_of(theirs, shares) / n;
+    score.held_out.ours += balance_of(ours, held_shares) / n;
+    score.held_out.theirs += balance_of(theirs, held_shares) / n;
+    score.duplicates.ours += duplicates_in(ours) / n;
+    score.duplicates.theirs += duplicates_in(theirs) / n;
+    const auto crossing = [&](const Placement& placement) {
+      return cross_us(links, layer_figures(placement, 0, held_shares, links.num_tokens,
+                                           pair_shares(&scored, 0)));
+    };
+    const Placement placed = placement_of(shape, theirs);
+    score.cross_us.ours += crossing(as_balanced(placed, shape, by, links, each)) / n;
+    score.cross_us.theirs += crossing(placed) / n;
   }
   return score;
 }
