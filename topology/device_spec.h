@@ -51,6 +51,10 @@ struct DeviceSpec {
   // fill the link: it reaches 1 / (1 + tail) of it, n peers n / (n + tail).
   double exchange_tail = 0;
 
+  // Of a GPU, before each dispatch where counts go over the host: until they are there and on their
+  // way to the ranks.
+  double counts_us = 0;
+
   double exchange_start_us(int num_peers) const {
     return exchange_us + exchange_us_per_peer * num_peers;
   }

@@ -40,6 +40,11 @@ class RankMap {
   // bytes, joined by DeviceSpec::exchange_total_us. Over a network both are added: the exponent is
   // that of exchanges within a node, and published ones over networks are straight lines.
   double exchange_us(int rank, double latency_us, double link_us) const;
+  // What a dispatch waits for where a layer's counts go over the host: DeviceSpec::counts_us and
+  // the longest way's latency.
+  double counts_us(int rank) const {
+    return num_ranks() == 1 ? 0 : device(rank).counts_us + longest_latency_us();
+  }
   bool crosses_packages(const LinkUse& use) const;
   bool crosses_nodes(const LinkUse& use) const;
   bool crosses_network() const { return crosses_network_; }  // between some of its ranks
