@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "launch/session_backend.h"
+
 namespace colibri {
 namespace {
 
@@ -75,6 +77,14 @@ PlanAdvice advice(std::string what, const std::vector<PlannedChoice>& choices,
   return advice;
 }
 
+PlanAdvice faster_of(std::string what, std::vector<std::pair<std::string, double>> choices) {
+  const auto best =
+      std::min_element(choices.begin(), choices.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string answer = best->first;
+  return {std::move(what), std::move(answer), std::move(choices)};
+}
+
 // The first that no later one beats by more than a thousandth.
 const PlannedChoice& best_of(const std::vector<PlannedChoice>& choices) {
   const PlannedChoice* best = &choices.front();
@@ -93,7 +103,13 @@ LayerTerms plan_terms(const PlanProblem& problem) {
                       .adds_results = problem.adds_results});
 }
 
-SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, bool adds_results) {
+ExchangeMode exchange_of(const PlanProblem& problem) {
+  if (!problem.ranks.is_gpu(0)) return ExchangeMode::kKnownCounts;
+  return problem.batch <= kMaxFixedTokens ? ExchangeMode::kFixedSize : ExchangeMode::kHostCounts;
+}
+
+SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, bool adds_results,
+                        ExchangeMode exchange) {
   SimulatorInput input{
       .shape = &problem.shape,
       .ranks = &problem.ranks,
@@ -101,7 +117,8 @@ SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, 
       .shares = problem.loads ? loaded_shares(problem.shape, *problem.loads)
                               : uniform_shares(problem.shape),
       .size = decode_size(static_cast<double>(problem.batch), static_cast<double>(problem.context)),
-      .adds_results = adds_results};
+      .adds_results = adds_results,
+      .exchange = exchange};
   return simulate_step(input);
 }
 
@@ -111,7 +128,8 @@ PlannedChoice planned_choice(const PlanProblem& problem, int coordinator_slots, 
   request.coordinator_slots = coordinator_slots;
   request.replicas = replicas;
   Plan plan = plan_placement(request);
-  SimulatedStep step = simulated(problem, plan.placement, problem.adds_results);
+  SimulatedStep step =
+      simulated(problem, plan.placement, problem.adds_results, exchange_of(problem));
   return {"", std::move(plan), std::move(step), coordinator_slots, replicas};
 }
 
@@ -136,12 +154,17 @@ ChosenPlan choose_plan(const PlanProblem& problem, int replicas) {
         advice("replicas a layer", by_replicas, std::to_string(best->replicas),
                [](const PlannedChoice& choice) { return std::to_string(choice.replicas); }));
   }
-  if (problem.ranks.num_ranks() > 1) {
-    const double exact = simulated(problem, best->plan.placement, false).step_us;
-    const double reduced = simulated(problem, best->plan.placement, true).step_us;
-    chosen.advice.push_back({"--combine",
-                             reduced < exact ? "reduced" : "exact",
-                             {{"exact", exact}, {"reduced", reduced}}});
+  if (problem.ranks.num_ranks() == 1) return chosen;
+  const ExchangeMode exchange = exchange_of(problem);
+  const auto step_us = [&](bool adds_results, ExchangeMode mode) {
+    return simulated(problem, best->plan.placement, adds_results, mode).step_us;
+  };
+  chosen.advice.push_back(faster_of(
+      "--combine", {{"exact", step_us(false, exchange)}, {"reduced", step_us(true, exchange)}}));
+  if (exchange != ExchangeMode::kKnownCounts) {
+    chosen.advice.push_back(
+        faster_of("exchange", {{"exact counts", step_us(false, ExchangeMode::kHostCounts)},
+                               {"fixed size", step_us(false, ExchangeMode::kFixedSize)}}));
   }
   return chosen;
 }

@@ -54,10 +54,16 @@ PlannedChoice planned_choice(const PlanProblem& problem, int coordinator_slots, 
 
 // Where rank 0 holds experts or not, and with how many replicas a layer (-1: several numbers are
 // tried), the fastest by the simulator; and what it says of results that are added before they
-// travel. Near a previous placement rank 0 and the number of replicas stay as they are.
+// travel, and between GPUs of the exchange mode. Near a previous placement rank 0 and the number of
+// replicas stay as they are.
 ChosenPlan choose_plan(const PlanProblem& problem, int replicas);
 
+// How the program exchanges rows in such a step: between GPUs messages of fixed size up to
+// kMaxFixedTokens sequences, else counts over the host.
+ExchangeMode exchange_of(const PlanProblem& problem);
+
 // Of a placement, as a step of the problem runs it.
-SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, bool adds_results);
+SimulatedStep simulated(const PlanProblem& problem, const Placement& placement, bool adds_results,
+                        ExchangeMode exchange);
 
 }  // namespace colibri

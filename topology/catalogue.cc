@@ -67,6 +67,7 @@ DeviceSpec read_device(TomlReader& reader, const std::string& name) {
   device.exchange_sharpness = reader.sourced_or("exchange_sharpness", 0.25, 64, 1);
   device.exchange_tail = reader.sourced_or("exchange_tail", 0, 64, 0);
   device.exchange_uncached = reader.sourced_or("exchange_uncached", 1, 1e3, 1);
+  device.counts_us = reader.sourced_or("counts_us", 0, 1e6, 0);
   read_costs(reader.table("wide"), device.wide, defaults.cost(false));
   read_costs(reader.table("narrow"), device.narrow, defaults.cost(true));
   reader.end();
@@ -139,6 +140,7 @@ std::string device_text(const DeviceSpec& device, const std::string& source) {
   text += sourced("exchange_sharpness", device.exchange_sharpness);
   text += sourced("exchange_tail", device.exchange_tail);
   text += sourced("exchange_uncached", device.exchange_uncached);
+  text += sourced("counts_us", device.counts_us);
   for (const bool is_narrow : {false, true}) {
     text += "[device." + toml_quoted(device.name) + (is_narrow ? ".narrow]\n" : ".wide]\n");
     for (size_t i = 0; i < kNumOpKinds; ++i) {

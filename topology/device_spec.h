@@ -70,6 +70,10 @@ struct DeviceSpec {
   // messages between CPUs are copies.
   double exchange_uncached = 1;
 
+  // Of a GPU, before each dispatch where counts go over the host: until they are there and on their
+  // way to the ranks.
+  double counts_us = 0;
+
   // 1 / (1 + (step / cache)^3) for a step that reads `step_bytes`: half where it just fills them.
   double cached_share(double step_bytes) const;
   double exchange_start_us(int num_peers) const {

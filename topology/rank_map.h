@@ -43,6 +43,11 @@ class RankMap {
   double exchange_us(int rank, double latency_us, double link_us, double cached_share) const;
   // [R] how much of what each reads comes out of caches, when they read so much a step ([R]).
   std::vector<double> cached_shares(std::span<const double> step_bytes) const;
+  // What a dispatch waits for where a layer's counts go over the host: DeviceSpec::counts_us and
+  // the longest way's latency.
+  double counts_us(int rank) const {
+    return num_ranks() == 1 ? 0 : device(rank).counts_us + longest_latency_us();
+  }
   bool crosses_packages(const LinkUse& use) const;
   bool crosses_nodes(const LinkUse& use) const;
   bool crosses_network() const { return crosses_network_; }  // between some of its ranks

@@ -62,6 +62,32 @@ FiguresOfLayers::FiguresOfLayers(const SimulatorInput& input, double num_tokens)
   }
 }
 
+Travelling travelling(const SimulatorInput& input, const LayerFigures& figures, int coordinator,
+                      double part) {
+  Travelling travels{figures.rows, input.adds_results ? figures.rows : figures.pairs};
+  for (auto* counts : {&travels.rows, &travels.results}) {
+    for (double& count : *counts) count *= part;
+  }
+  if (input.exchange != ExchangeMode::kFixedSize || !input.ranks->is_gpu(coordinator)) {
+    return travels;
+  }
+  double most = 0;
+  for (int rank = 0; rank < input.ranks->num_ranks(); ++rank) {
+    if (rank != coordinator) most = std::max(most, travels.results[static_cast<size_t>(rank)]);
+  }
+  const double tokens = input.size.num_tokens;
+  const double choices = input.adds_results ? 1 : input.shape->top_k;
+  travels.rows.assign(travels.rows.size(), tokens);
+  travels.results.assign(travels.rows.size(), results_room(tokens, choices, most));
+  return travels;
+}
+
+double counts_us(const SimulatorInput& input, int coordinator) {
+  const bool waits =
+      input.exchange == ExchangeMode::kHostCounts && input.ranks->is_gpu(coordinator);
+  return waits ? input.ranks->counts_us(coordinator) : 0;
+}
+
 bool FiguresOfLayers::are_alike(const SimulatorInput& input, int a, int b) {
   if (touched_factor(input, a) != touched_factor(input, b)) return false;
   if (!input.shares.empty() &&

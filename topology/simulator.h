@@ -7,7 +7,8 @@
 // direction carries one message after the other, so several coordinators and ranks wait for each
 // other there. Between GPUs the rows of one layer travel as one group and arrive together; between
 // CPUs one by one, in the order of the ranks. An exchange takes RankMap::exchange_us() of its start
-// and of what its links take.
+// and of what its links take. Where counts go over the host each dispatch and all that follows wait
+// for them; messages of fixed size go to every other rank.
 //
 // When every rank is a coordinator (the symmetric form of published systems) all ranks act alike:
 // the exchange takes as long as its busiest link, and a rank computes the rows of all coordinators
@@ -37,6 +38,7 @@ struct SimulatorInput {
   std::vector<double> touched_factor = {};
   StepSize size;              // of each coordinator
   bool adds_results = false;  // --combine reduced
+  ExchangeMode exchange = ExchangeMode::kKnownCounts;
 };
 
 // Of the coordinator that ends last, along what it waited for; sums over the layers. step_us =

@@ -36,6 +36,7 @@ struct CoordinatorState {
   int layer = 0;
   int num_open = 0;  // ranks whose results are not here
   double sent_us = 0, own_done_us = 0;
+  Travelling travels;
   std::vector<Answer> answers;  // [R] of this layer
   Answer last;                  // of them, by back_us
   SimulatedStep step;
@@ -135,10 +136,12 @@ class Simulation {
     const int me = rank_of(c);
     state.sent_us = now;
     state.last = {};
+    state.travels = travelling(in_, of_layer, me, 1);
+    now += counts_us(in_, me);
     std::vector<std::pair<int, double>> arrivals;
     double latest = 0;
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
-      const double rows = of_layer.rows[static_cast<size_t>(rank)];
+      const double rows = state.travels.rows[static_cast<size_t>(rank)];
       if (rank == me || rows <= 0) continue;
       const double bytes = rows * row_bytes(shape_, ranks_.is_gpu(me));
       row_bytes_ += bytes;
@@ -174,16 +177,15 @@ class Simulation {
 
   void answer(double now, size_t c, int rank) {
     CoordinatorState& state = states_[c];
-    const LayerFigures& of_layer = figures(state);
     const auto at = static_cast<size_t>(rank);
     const int me = rank_of(c);
-    const double results = in_.adds_results ? of_layer.rows[at] : of_layer.pairs[at];
-    const double bytes = results * result_bytes(shape_, ranks_.is_gpu(me));
+    const double bytes = state.travels.results[at] * result_bytes(shape_, ranks_.is_gpu(me));
     result_bytes_ += bytes;
     const double links = carry(ranks_.route(rank, me), now, bytes);
     Answer& answer = state.answers[at];
     answer.back_us = now + ranks_.exchange_us(me, ranks_.latency_us(rank, me), links, cached(me));
-    answer.start_us = 2 * (ranks_.exchange_us(me) + ranks_.latency_us(me, rank));
+    answer.start_us =
+        counts_us(in_, me) + 2 * (ranks_.exchange_us(me) + ranks_.latency_us(me, rank));
     if (answer.back_us > state.last.back_us) state.last = answer;
     if (--state.num_open == 0) end_layer(c);
   }

@@ -27,6 +27,16 @@ class FiguresOfLayers {
 // [R] how much of what each rank reads comes out of caches.
 std::vector<double> cached_shares(const SimulatorInput& input, const FiguresOfLayers& figures);
 
+// What travels between one coordinator and each rank, as the exchange mode has it.
+struct Travelling {
+  std::vector<double> rows, results;  // [R]
+};
+// `part`: the coordinator's of the figures.
+Travelling travelling(const SimulatorInput& input, const LayerFigures& figures, int coordinator,
+                      double part);
+// What a dispatch of the coordinator waits for before a row goes.
+double counts_us(const SimulatorInput& input, int coordinator);
+
 SimulatedStep simulate_symmetric(const SimulatorInput& input);
 SimulatedStep simulate_events(const SimulatorInput& input);
 

@@ -23,6 +23,7 @@ class Symmetric {
       if (own.layer_us() > layer_us) own_ = own;
       head_us_ = std::max(head_us_, own.head_us);
       start_us_ = std::max(start_us_, ranks_.exchange_us(rank) + latency_us_);
+      counts_us_ = std::max(counts_us_, counts_us(in_, rank));
     }
   }
 
@@ -51,16 +52,26 @@ class Symmetric {
     BusiestLink out, back;
   };
 
+  // Of all coordinators together, which are alike.
+  Travelling all_travelling(const LayerFigures& figures) const {
+    Travelling all = travelling(in_, figures, 0, 1.0 / ranks_.num_ranks());
+    for (auto* counts : {&all.rows, &all.results}) {
+      for (double& count : *counts) count *= ranks_.num_ranks();
+    }
+    return all;
+  }
+
   Layer layer_of(const LayerFigures& figures) const {
     Layer layer;
-    layer.out = busiest_link(terms_.dispatch_links, &LinkTerm::row_us, figures.rows);
-    layer.back = busiest_link(terms_.combine_links, &LinkTerm::result_us,
-                              in_.adds_results ? figures.rows : figures.pairs);
+    const Travelling all = all_travelling(figures);
+    layer.out = busiest_link(terms_.dispatch_links, &LinkTerm::row_us, all.rows);
+    layer.back = busiest_link(terms_.combine_links, &LinkTerm::result_us, all.results);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const auto exchange = [&](double link_us) {
         return ranks_.exchange_us(rank, latency_us_, link_us, cached(rank));
       };
-      layer.dispatch_us = std::max(layer.dispatch_us, exchange(layer.out.us));
+      layer.dispatch_us =
+          std::max(layer.dispatch_us, counts_us(in_, rank) + exchange(layer.out.us));
       layer.combine_us = std::max(layer.combine_us, exchange(layer.back.us));
       layer.experts_us = std::max(layer.experts_us, experts_us(figures, rank));
     }
@@ -76,24 +87,25 @@ class Symmetric {
 
   void add(const LayerFigures& figures, const Layer& layer) {
     result_.dispatch_us += layer.dispatch_us;
-    result_.own_us += std::max(0.0, own_.shared_us - layer.dispatch_us);
+    // The shared expert runs from when rows go.
+    result_.own_us += std::max(0.0, counts_us_ + own_.shared_us - layer.dispatch_us);
     result_.experts_us += layer.experts_us;
     result_.combine_us += layer.combine_us;
-    result_.start_us += 2 * start_us_;
+    result_.start_us += counts_us_ + 2 * start_us_;
     if (layer.out.link >= 0) {
       link_us_[terms_.dispatch_links[static_cast<size_t>(layer.out.link)].name] += layer.out.us;
     }
     if (layer.back.link >= 0) {
       link_us_[terms_.combine_links[static_cast<size_t>(layer.back.link)].name] += layer.back.us;
     }
+    const Travelling all = all_travelling(figures);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const auto at = static_cast<size_t>(rank);
       rank_us_[at] += experts_us(figures, rank);
       // A rank's own share of its rows stays.
       const double away = 1 - 1.0 / ranks_.num_ranks();
-      result_.row_bytes += away * figures.rows[at] * row_bytes(shape_, ranks_.is_gpu(rank));
-      result_.result_bytes += away * (in_.adds_results ? figures.rows[at] : figures.pairs[at]) *
-                              result_bytes(shape_, ranks_.is_gpu(rank));
+      result_.row_bytes += away * all.rows[at] * row_bytes(shape_, ranks_.is_gpu(rank));
+      result_.result_bytes += away * all.results[at] * result_bytes(shape_, ranks_.is_gpu(rank));
     }
   }
 
@@ -114,7 +126,7 @@ class Symmetric {
   LayerTerms terms_;
   FiguresOfLayers figures_;
   std::vector<double> cached_;  // [R]
-  double latency_us_ = 0, start_us_ = 0, head_us_ = 0;
+  double latency_us_ = 0, start_us_ = 0, counts_us_ = 0, head_us_ = 0;
   OwnTimes own_;  // of the slowest rank
   std::vector<double> rank_us_;
   std::map<std::string, double> link_us_;  // of the busiest links

@@ -1,6 +1,7 @@
 #include "topology/step_work.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace colibri {
 namespace {
@@ -116,6 +117,16 @@ double own_step_bytes(const ModelShape& shape, const StepSize& size) {
   return static_cast<double>(shape.layer_bytes + shape.head_bytes) +
          static_cast<double>(shape.kv_bytes_per_token) *
              (size.decode_positions + size.prompt_kv_positions);
+}
+
+double results_room(double num_tokens, double top_k, double most) {
+  constexpr double kAlwaysFits = 4, kShares = 32;
+  const double all = num_tokens * top_k;
+  if (num_tokens <= kAlwaysFits) return all;
+  const double seen = std::ceil(most / all * kShares * (1 - 1e-12));
+  const double wanted = seen + std::floor((seen + 1) / 2) + 1;
+  const double share = std::min(kShares, 2 * std::floor((wanted + 1) / 2));
+  return std::ceil(all * share / kShares);
 }
 
 double row_bytes(const ModelShape& shape, bool is_gpu) {

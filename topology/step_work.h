@@ -68,4 +68,16 @@ double own_step_bytes(const ModelShape& shape, const StepSize& size);
 double row_bytes(const ModelShape& shape, bool is_gpu);
 double result_bytes(const ModelShape& shape, bool is_gpu);
 
+// How rows and results of GPUs travel. CPUs send what there is, whatever the mode.
+enum class ExchangeMode : uint8_t {
+  kKnownCounts,  // what there is; both ends know how much at no cost
+  kHostCounts,   // what there is; a layer's counts come to the host first, and from it to the ranks
+  kFixedSize,    // room for T rows to each rank, and for results_room() back
+};
+
+// Results that each rank has room for in a layer of a step of T tokens with K choices each, when
+// the fullest has `most`: all that could come up to 4 tokens; else half as much again as there are,
+// in even 32nds of all, as the runtime settles on when every step is like the mean.
+double results_room(double num_tokens, double top_k, double most);
+
 }  // namespace colibri

@@ -89,6 +89,50 @@ TEST(SimulatorTest, SymmetricRanksShareTokensAndExperts) {
   EXPECT_NEAR(step.step_us, sum_of(step), 1e-6);
 }
 
+// Counts take 20 us, and 2 us of the way, before each of two dispatches.
+TEST(SimulatorTest, CountsOverTheHostComeBeforeEachDispatch) {
+  DeviceSpec device = round_device();
+  device.counts_us = 20;
+  Case c(switched_machine(1, 2, device), 2, 1, decode_size(4, 99));
+  const SimulatedStep known = simulate_step(c.input);
+  c.input.exchange = ExchangeMode::kHostCounts;
+  const SimulatedStep step = simulate_step(c.input);
+  EXPECT_NEAR(step.dispatch_us, known.dispatch_us + 2 * (20 + 2), 1e-6);
+  EXPECT_NEAR(step.step_us, known.step_us + 2 * (20 + 2), 1e-6);
+  EXPECT_NEAR(step.start_us, known.start_us + 2 * (20 + 2), 1e-6);
+  EXPECT_EQ(step.row_bytes, known.row_bytes);
+}
+
+// Two layers, three other ranks: 64 rows of 2000 bytes to each, and room for results of 2000 bytes:
+// of 128 that could come the fullest rank has 6 / 16, 12 of 32 parts; half as much again and one,
+// even: 20 parts, 80 results.
+TEST(SimulatorTest, MessagesOfFixedSizeCarryTheirRoom) {
+  Case c(switched_machine(1, 4, round_device()), 4, 1, decode_size(64, 99));
+  const Placement even(c.shape, 4,
+                       {{{}, {0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}},
+                        {{}, {0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}}});
+  c.input.placement = &even;
+  const SimulatedStep known = simulate_step(c.input);
+  c.input.exchange = ExchangeMode::kFixedSize;
+  const SimulatedStep step = simulate_step(c.input);
+  EXPECT_NEAR(step.row_bytes, 2 * 3 * 64 * 2000, 1e-6);
+  EXPECT_NEAR(step.result_bytes, 2 * 3 * 80 * 2000, 1e-6);
+  EXPECT_EQ(step.experts_us, known.experts_us);
+  EXPECT_GT(step.dispatch_us, known.dispatch_us);
+}
+
+// Alike ranks: each sends 64 rows to each of two, one of which is itself.
+TEST(SimulatorTest, SymmetricRanksHaveExchangeModesToo) {
+  DeviceSpec device = round_device();
+  device.counts_us = 20;
+  Case c(switched_machine(1, 2, device), 2, 2, decode_size(64, 99));
+  const SimulatedStep known = simulate_step(c.input);
+  c.input.exchange = ExchangeMode::kFixedSize;
+  EXPECT_NEAR(simulate_step(c.input).row_bytes, 2 * 2 * 64 * 2000, 1e-6);
+  c.input.exchange = ExchangeMode::kHostCounts;
+  EXPECT_NEAR(simulate_step(c.input).dispatch_us, known.dispatch_us + 2 * (20 + 2), 1e-6);
+}
+
 TEST(SimulatorTest, OneRankSendsNothing) {
   const Case c(switched_machine(1, 1, round_device()), 1, 1, decode_size(4, 99));
   const SimulatedStep step = simulate_step(c.input);
