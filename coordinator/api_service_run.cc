@@ -240,8 +240,9 @@ void ApiService::begin_rebalance() {
   const std::lock_guard lock(mutex_);
   if (!asked_rebalance_) return;
   const auto reply = asked_rebalance_->reply;
-  const bool begins =
-      ranks_->rebalance(std::move(asked_rebalance_->next), [reply](const RebalanceResult& result) {
+  const bool begins = ranks_->rebalance(
+      std::move(asked_rebalance_->next), [this, reply](const RebalanceResult& result) {
+        metrics_.rebalanced(result);
         if (!result.error) return send_json(*reply, rebalance_body(result));
         send_error(*reply, status_of(result.error->kind), "", result.error->message);
       });

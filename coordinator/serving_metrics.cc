@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "coordinator/expert_ranks.h"
 
 namespace colibri {
 namespace {
@@ -125,6 +128,8 @@ struct ServingMetrics::Families {
     for (const char* reason : {"stop", "length", "abort", "error"}) {
       success.Add({{"finished_reason", reason}});
     }
+    for (const char* result : {"done", "failed"}) rebalances.Add({{"result", result}});
+    for (const char* result : {"begun", "left", "failed"}) looks.Add({{"result", result}});
   }
 
   Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
@@ -177,6 +182,22 @@ struct ServingMetrics::Families {
   Histogram& recovery =
       histogram("colibri:recovery_seconds",
                 "From the notice of a lost worker until steps could run again.", kOfRecovery);
+  prometheus::Family<Counter>& rebalances = counters(
+      "colibri:rebalances_total", "Moves of experts between ranks, by what came of them.", labels);
+  Counter& moved_experts =
+      counters("colibri:rebalance_moved_experts_total", "Experts that a rank read anew.", labels)
+          .Add({});
+  Counter& moved_bytes =
+      counters("colibri:rebalance_read_bytes_total", "Bytes of these experts.", labels).Add({});
+  prometheus::Family<Counter>& looks =
+      counters("colibri:rebalance_plans_total",
+               "Plans that the server made by itself, by what came of them.", labels);
+  prometheus::Gauge& gain = prometheus::BuildGauge()
+                                .Name("colibri:rebalance_predicted_gain_seconds")
+                                .Help("What the last of these plans would save of a step.")
+                                .Labels(labels)
+                                .Register(registry)
+                                .Add({});
   prometheus::Family<Counter>& http = counters("http_requests_total", "Answers over HTTP.", {});
   prometheus::Family<Histogram>& http_seconds =
       prometheus::BuildHistogram()
@@ -297,6 +318,21 @@ void ServingMetrics::set_ranks(std::vector<RankFacts> ranks, const Placement& pl
 }
 
 void ServingMetrics::recovered(double seconds) { families_->recovery.Observe(seconds); }
+
+void ServingMetrics::rebalanced(const RebalanceResult& result) {
+  families_->rebalances.Add({{"result", result.error ? "failed" : "done"}}).Increment();
+  if (result.error) return;
+  families_->moved_experts.Increment(static_cast<double>(result.num_moved_slots));
+  families_->moved_bytes.Increment(static_cast<double>(result.read_bytes));
+}
+
+void ServingMetrics::rebalance_looked(RebalanceLook look, double gain_s) {
+  const char* const result = look == RebalanceLook::kBegun  ? "begun"
+                             : look == RebalanceLook::kLeft ? "left"
+                                                            : "failed";
+  families_->looks.Add({{"result", result}}).Increment();
+  if (look != RebalanceLook::kFailed) families_->gain.Set(gain_s);
+}
 
 ServingState ServingMetrics::state(int num_queued) const {
   const auto now = MetricsClock::now();

@@ -52,6 +52,11 @@ struct HttpOutcome {
   double seconds = 0;
 };
 
+struct RebalanceResult;  // coordinator/expert_ranks.h
+
+// What came of a plan that the server made by itself (--rebalance).
+enum class RebalanceLook : uint8_t { kBegun, kLeft, kFailed };
+
 class ServingMetrics {
  public:
   explicit ServingMetrics(const MetricsOptions& options);
@@ -71,6 +76,10 @@ class ServingMetrics {
   void set_ranks(std::vector<RankFacts> ranks, const Placement& placement);
   // Steps can run again, so long after a loss was noticed. Any thread.
   void recovered(double seconds);
+  // Experts have moved, or could not. The engine's thread.
+  void rebalanced(const RebalanceResult& result);
+  // A plan was made; `gain_s` of a step is predicted of it (kFailed: none was made). Any thread.
+  void rebalance_looked(RebalanceLook look, double gain_s);
 
   // In the text format of Prometheus. `num_queued`: answers that the engine does not know yet.
   std::string text(int num_queued) const;

@@ -35,17 +35,17 @@ double RebalanceOffer::cost_us() const {
   return std::max(us, kLeastCostUs);
 }
 
-AutoRebalance::AutoRebalance(const CommonOptions& options, const RankContext& context,
-                             const ModelSession& session, Serving& serving, int64_t every)
-    : context_(context),
-      session_(session),
-      ranks_(serving.ranks),
+AutoRebalance::AutoRebalance(const RebalanceParts& parts, int64_t every)
+    : context_(parts.context),
+      session_(parts.session),
+      metrics_(parts.metrics),
+      ranks_(parts.serving.ranks),
       every_(every),
-      map_(map_of_run(context, options.machine)),
-      batch_(options.max_batch > 0 ? options.max_batch : 16),
-      recorder_(session.shape()),
+      map_(map_of_run(parts.context, parts.options.machine)),
+      batch_(parts.options.max_batch > 0 ? parts.options.max_batch : 16),
+      recorder_(parts.session.shape()),
       planning_({.max_tasks = 1}) {
-  serving.observers.add(recorder_);
+  parts.serving.observers.add(recorder_);
 }
 
 bool AutoRebalance::is_quiet() const {
@@ -83,10 +83,13 @@ void AutoRebalance::plan(const Work& work) {
         "rebalance: {} moves would save {:.1f} us of each of {} steps and cost {:.1f} ms: {}",
         offer.num_moves, offer.gain_us, offer.num_steps, offer.cost_us() / 1e3,
         offer.is_worth_it() ? "begun" : "left");
+    metrics_.rebalance_looked(offer.is_worth_it() ? RebalanceLook::kBegun : RebalanceLook::kLeft,
+                              offer.gain_us / 1e6);
     if (!offer.is_worth_it()) return;
     const std::lock_guard lock(mutex_);
     offer_ = Offer{std::move(planned.placement), offer};
   } catch (const Error& error) {
+    metrics_.rebalance_looked(RebalanceLook::kFailed, 0);
     context_.log->warn("rebalance: no plan: {}", error.what());
   }
 }
@@ -99,6 +102,7 @@ void AutoRebalance::take_offer() {
   }
   if (!offer) return;
   ranks_.rebalance(std::move(offer->next), [this](const RebalanceResult& result) {
+    metrics_.rebalanced(result);
     if (result.error) {
       context_.log->warn("rebalance: {}", result.error->message);
       return;

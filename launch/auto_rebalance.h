@@ -8,6 +8,7 @@
 
 #include "coordinator/expert_ranks.h"
 #include "coordinator/load_recorder.h"
+#include "coordinator/serving_metrics.h"
 #include "coordinator/task_thread.h"
 #include "launch/model_session.h"
 #include "launch/rank_context.h"
@@ -31,12 +32,20 @@ struct RebalanceOffer {
   bool is_worth_it() const { return num_moves > 0 && saved_us() > 2 * cost_us(); }
 };
 
+// All of it outlives the AutoRebalance.
+struct RebalanceParts {
+  const CommonOptions& options;
+  const RankContext& context;
+  const ModelSession& session;
+  Serving& serving;
+  ServingMetrics& metrics;
+};
+
 // step_done() on the engine's thread; plans on a thread of its own.
 class AutoRebalance {
  public:
-  // All but the log outlive it. Counts choices from now on.
-  AutoRebalance(const CommonOptions& options, const RankContext& context,
-                const ModelSession& session, Serving& serving, int64_t every);
+  // Counts choices from now on.
+  AutoRebalance(const RebalanceParts& parts, int64_t every);
 
   // After a step. Each `every` of them it plans; a plan that pays is begun at the next call.
   // Nothing while ranks are lost, recovering or moving experts already.
@@ -57,6 +66,7 @@ class AutoRebalance {
 
   const RankContext& context_;
   const ModelSession& session_;
+  ServingMetrics& metrics_;
   ExpertRanks& ranks_;
   int64_t every_, num_steps_ = 0;
   RankMap map_;

@@ -151,13 +151,21 @@ void check_convert(const ConvertOptions& o) {
 
 void check_inspect(const RunConfig& config) {
   check_range<int64_t>("--tokens", config.inspect.tokens, 0, int64_t{1} << 40);
-  if (config.inspect.routes.empty()) {
-    if (config.inspect.tokens > 0) fail(ErrorKind::kInput, "--tokens goes with --routes");
-    return check_model(config.common);
+  if (config.inspect.tokens > 0 && config.inspect.routes.empty()) {
+    fail(ErrorKind::kInput, "--tokens goes with --routes");
   }
-  if (!config.common.model.empty()) {
-    fail(ErrorKind::kInput, "--model and --routes are given, want one of them");
+  const std::pair<const char*, bool> subjects[] = {{"--model", !config.common.model.empty()},
+                                                   {"--routes", !config.inspect.routes.empty()},
+                                                   {"--loads", !config.inspect.loads.empty()}};
+  const char* given = nullptr;
+  for (const auto& [name, is_given] : subjects) {
+    if (!is_given) continue;
+    if (given != nullptr) {
+      fail(ErrorKind::kInput, given, " and ", name, " are given, want one of them");
+    }
+    given = name;
   }
+  if (given == nullptr || !config.common.model.empty()) check_model(config.common);
 }
 
 void check_plan(const RunConfig& config) {

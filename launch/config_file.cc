@@ -105,9 +105,9 @@ class SettingsReader {
 
 std::vector<ConfigSetting> read_config_file(const std::filesystem::path& path) {
   const std::string text = read_small_file(path);
-  if (const int line = line_of_long_toml_key(text); line > 0) {
-    fail(ErrorKind::kInput, path.string(), " line ", line,
-         ": a key with many dots; want option names, which have none");
+  if (const auto trap = find_toml_trap(text)) {
+    fail(ErrorKind::kInput, path.string(), " line ", trap->line, ": ", trap->what,
+         "; want option names, which have none");
   }
   try {
     return SettingsReader(path.string()).read(toml::parse(std::string_view(text)));

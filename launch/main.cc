@@ -17,6 +17,7 @@
 #include "launch/doctor_exchange.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
+#include "launch/inspect_loads.h"
 #include "launch/inspect_routes.h"
 #include "launch/plan.h"
 #include "launch/rank_context.h"
@@ -69,6 +70,7 @@ int show(const RunConfig& config, const OnCode& on_code) {
 int run_verb(const RunConfig& config, const OnCode& on_code) {
   switch (config.verb) {
     case Verb::kInspect:
+      if (!config.inspect.loads.empty()) return inspect_loads(config.inspect);
       return config.inspect.routes.empty() ? inspect(config) : inspect_routes(config.inspect);
     case Verb::kDoctor:
       return run_ranks(

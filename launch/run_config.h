@@ -68,6 +68,7 @@ struct InspectOptions {
   bool verify = false;  // read every byte and hold it against the checksums
   std::string routes;   // a file of --record-routes to summarise
   int64_t tokens = 0;   // lines of it to print
+  std::string loads;    // a file of --record-loads to summarise
 };
 
 struct ConvertOptions {

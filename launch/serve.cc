@@ -85,7 +85,8 @@ class Server {
                          .on_recovery = [&](double seconds) { metrics.recovered(seconds); }});
     std::optional<AutoRebalance> rebalance;
     if (rebalance_steps_ > 0 && session.placement().num_ranks() > 1) {
-      rebalance.emplace(common_, context_, session, serving, rebalance_steps_);
+      rebalance.emplace(RebalanceParts{common_, context_, session, serving, metrics},
+                        rebalance_steps_);
     }
     log_reload(session);
     std::fprintf(stderr, "colibri: serving %s at http://%s:%d\n", name_.c_str(), host_.c_str(),

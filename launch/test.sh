@@ -44,9 +44,9 @@ fuzz() {
   local target name
   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
     -DCOLIBRI_TESTS=on -DCOLIBRI_MPI=off -DCOLIBRI_SANITIZE=address \
-    -DCOLIBRI_ONLY="base;model;transport;fuzz" >/dev/null
+    -DCOLIBRI_ONLY="base;model;topology;transport;fuzz" >/dev/null
   for target in safetensors_fuzz config_fuzz container_fuzz tokenizer_fuzz chat_template_fuzz \
-    wire_fuzz; do
+    wire_fuzz cluster_fuzz loads_fuzz placement_fuzz; do
     name=${target%_fuzz}
     colibri_say "fuzzing $name"
     cmake --build build/fuzz --target "$target"

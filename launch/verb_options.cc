@@ -128,6 +128,7 @@ void add_inspect(CLI::App& app, RunConfig& config) {
   app.add_flag("--verify", config.inspect.verify, "Read every byte, check the checksums");
   app.add_option("--routes", config.inspect.routes, "Summarise a file of --record-routes");
   app.add_option("--tokens", config.inspect.tokens, "Print its first N tokens too");
+  app.add_option("--loads", config.inspect.loads, "Summarise a file of --record-loads");
 }
 
 void add_doctor(CLI::App& app, RunConfig& config) {

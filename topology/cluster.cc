@@ -116,17 +116,17 @@ std::vector<int> default_rank_parts(const Cluster& cluster, int num_ranks, bool 
     return {gpus.begin(), gpus.begin() + num_ranks};
   }
   const std::vector<int> cpus = cluster.parts_of(PartKind::kCpu);
-  std::vector<int> part_of_core;
+  if (cpus.empty()) fail(ErrorKind::kInput, "machine ", cluster.name, " has no CPU part");
+  std::vector<int64_t> cores_up_to;  // this part and those before it
   for (const int part : cpus) {
     const int cores = std::max(1, cluster.parts[static_cast<size_t>(part)].num_cores);
-    part_of_core.insert(part_of_core.end(), static_cast<size_t>(cores), part);
+    cores_up_to.push_back((cores_up_to.empty() ? 0 : cores_up_to.back()) + cores);
   }
-  if (part_of_core.empty()) fail(ErrorKind::kInput, "machine ", cluster.name, " has no CPU part");
   std::vector<int> parts;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    const size_t core =
-        static_cast<size_t>(rank) * part_of_core.size() / static_cast<size_t>(num_ranks);
-    parts.push_back(part_of_core[core]);
+  for (int64_t rank = 0; rank < num_ranks; ++rank) {
+    const int64_t core = rank * cores_up_to.back() / num_ranks;
+    const auto holder = std::upper_bound(cores_up_to.begin(), cores_up_to.end(), core);
+    parts.push_back(cpus[static_cast<size_t>(holder - cores_up_to.begin())]);
   }
   return parts;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "topology/builtin_machines.h"
 #include "topology/catalogue_toml.h"
+#include "topology/node_groups.h"
 #include "topology/regular_node.h"
 
 namespace colibri {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr int64_t kMaxParts = 65536, kMaxNodes = 4096, kMaxLinks = 1 << 20;
+constexpr int kMaxSwitchDepth = 32;
 
 constexpr std::pair<PartKind, const char*> kKinds[] = {{PartKind::kCpu, "cpu"},
                                                        {PartKind::kGpu, "gpu"},
@@ -52,6 +54,7 @@ class ClusterReader {
     for (TomlReader& part : parts) read_part(part);
     for (TomlReader& joint : joints) read_joint(joint);
     check_cluster(cluster_, where_);
+    check_switches();
     return std::move(cluster_);
   }
 
@@ -76,6 +79,10 @@ class ClusterReader {
     node.nics = static_cast<int>(r.whole_or("nics", 0, 256, 0));
     node.nic = r.text_or("nic", "");
     r.end();
+    if (cluster_.num_nodes() + node.count > kMaxNodes) {
+      fail(ErrorKind::kInput, where_, ": ", cluster_.num_nodes() + node.count,
+           " nodes, want at most ", kMaxNodes);
+    }
     const int64_t cpus = int64_t{node.packages} * node.numa_per_package;
     check_size(node.count * (cpus + 2 * node.gpus + node.nics + 1),
                node.count * (cpus * (cpus - 1) / 2 + 3 * node.gpus + 2 * node.nics));
@@ -91,6 +98,19 @@ class ClusterReader {
     }
     if (num_links > kMaxLinks) {
       fail(ErrorKind::kInput, where_, ": ", num_links, " links, want at most ", kMaxLinks);
+    }
+  }
+
+  // Trees are printed and drawn by recursion.
+  void check_switches() const {
+    const std::vector<Above> above = parts_above(cluster_);
+    std::vector<int> depth(above.size());
+    for (size_t part = 0; part < above.size(); ++part) {  // a switch comes after those above it
+      if (cluster_.parts[part].kind != PartKind::kPcieSwitch || above[part].part < 0) continue;
+      depth[part] = depth[static_cast<size_t>(above[part].part)] + 1;
+      if (depth[part] <= kMaxSwitchDepth) continue;
+      fail(ErrorKind::kInput, where_, ": switch ", cluster_.parts[part].name, " hangs below ",
+           kMaxSwitchDepth, " others, want fewer");
     }
   }
 

@@ -14,6 +14,10 @@ using nlohmann::json;
 
 constexpr int kVersion = 1;
 constexpr uintmax_t kMaxFileBytes = uintmax_t{256} << 20;
+// Of a file that is read without its model, which would bound them.
+constexpr int kMaxLayers = 4096, kMaxExperts = 16384;
+constexpr double kMaxPairBytes = 1e9;
+constexpr double kRounding = 1 + 1e-9;  // sums of merged counts
 constexpr const char* kPhases[kNumLoadPhases] = {"prefill", "decode"};
 
 // Values of one object, each checked.
@@ -56,12 +60,16 @@ class Fields {
     return value;
   }
   [[noreturn]] void wrong(const char* key, const json& value, const std::string& wanted) const {
-    fail(ErrorKind::kInput, where_, ": '", key, "' is ",
-         value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 60), ", want ",
-         wanted);
+    fail(ErrorKind::kInput, where_, ": '", key, "' is ", shown(value), ", want ", wanted);
   }
 
  private:
+  // Lists and objects by name only: nlohmann's dump goes as deep into them as a file nests them.
+  static std::string shown(const json& value) {
+    if (value.is_structured()) return std::string("of kind ") + value.type_name();
+    return value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 60);
+  }
+
   const json& object_;
   std::string where_;
 };
@@ -86,8 +94,12 @@ void read_pairs(const Fields& fields, LayerLoads& layer) {
                          pair[0].get<size_t>() < pair[1].get<size_t>() &&
                          pair[1].get<size_t>() < experts;
     if (!is_pair) fields.wrong("pairs", pair, "[lower expert, higher expert, count]");
-    layer.pairs[pair_index(pair[0].get<size_t>(), pair[1].get<size_t>())] =
-        fields.count_of("pairs", pair[2]);
+    const auto low = pair[0].get<size_t>(), high = pair[1].get<size_t>();
+    const double count = fields.count_of("pairs", pair[2]);
+    if (count > std::min(layer.tokens[low], layer.tokens[high]) * kRounding) {
+      fields.wrong("pairs", pair[2], "at most the tokens of both experts");
+    }
+    layer.pairs[pair_index(low, high)] = count;
   }
 }
 
@@ -110,11 +122,81 @@ void read_layer(const json& object, const std::string& where, const ModelShape& 
   }
   for (size_t e = 0; e < into.tokens.size(); ++e) {
     into.tokens[e] = fields.count_of("tokens", tokens[e]);
-    if (into.tokens[e] > into.num_tokens * (1 + 1e-9)) {
+    if (into.tokens[e] > into.num_tokens * kRounding) {
       fields.wrong("tokens", tokens[e], "at most num_tokens");
     }
   }
   if (object.contains("pairs")) read_pairs(fields, into);
+  if (into.num_tokens <= 0) into.pairs.clear();  // nothing was counted
+}
+
+// The numbers of a model as far as its loads tell them.
+ModelShape shape_of(const Fields& file, const std::string& where) {
+  const Fields model(file.at("model"), where + ": model");
+  ModelShape shape;
+  shape.family = model.text("family");
+  shape.fingerprint = model.text("fingerprint");
+  shape.top_k = file.whole("top_k", 1, kMaxExperts);
+  double num_with_pairs = 0;
+  for (const json& entry : file.list("layers")) {
+    const Fields layer(entry, where + ": layers");
+    const auto number = static_cast<size_t>(layer.whole("layer", 0, kMaxLayers - 1));
+    if (shape.layer_is_moe.size() <= number) shape.layer_is_moe.resize(number + 1);
+    shape.layer_is_moe[number] = true;
+    if (shape.num_experts == 0) shape.num_experts = static_cast<int>(layer.list("tokens").size());
+    num_with_pairs += entry.contains("pairs") ? 1 : 0;
+  }
+  shape.num_layers = static_cast<int>(shape.layer_is_moe.size());
+  if (shape.num_experts > kMaxExperts) {
+    fail(ErrorKind::kInput, where, ": ", shape.num_experts, " experts, want at most ", kMaxExperts);
+  }
+  const double experts = shape.num_experts;
+  if (num_with_pairs * experts * (experts - 1) / 2 * sizeof(double) > kMaxPairBytes) {
+    fail(ErrorKind::kInput, where, ": pairs of ", shape.num_experts, " experts in ", num_with_pairs,
+         " entries, which is more than ", kMaxPairBytes, " bytes; read it with its model");
+  }
+  return shape;
+}
+
+json parse_document(std::string_view text, const std::string& where) {
+  json document = json::parse(text, nullptr, false);
+  if (document.is_discarded()) fail(ErrorKind::kInput, where, ": is no JSON");
+  return document;
+}
+
+void check_version(const Fields& file, const std::string& where) {
+  const int version = file.whole("colibri_loads", 0, 1 << 30);
+  if (version != kVersion) {
+    fail(ErrorKind::kUnsupported, where, ": version ", version, " of the form, want ", kVersion);
+  }
+}
+
+ExpertLoads read_layers(const Fields& file, const std::string& where, const ModelShape& shape) {
+  ExpertLoads loads = empty_loads(shape, false);
+  size_t index = 0;
+  for (const json& layer : file.list("layers")) {
+    read_layer(layer, where + ": layers[" + std::to_string(index++) + "]", shape, loads);
+  }
+  return loads;
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::error_code code;
+  const uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code) {
+    fail(ErrorKind::kEnvironment, "loads ", path.string(), ": ", code.message(),
+         "; want a file of --record-loads");
+  }
+  if (bytes > kMaxFileBytes) {
+    fail(ErrorKind::kInput, "loads ", path.string(), ": ", bytes, " bytes, want at most ",
+         kMaxFileBytes);
+  }
+  std::string text(static_cast<size_t>(bytes), '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(text.data(), static_cast<std::streamsize>(text.size()))) {
+    fail(ErrorKind::kEnvironment, "loads ", path.string(), ": cannot be read");
+  }
+  return text;
 }
 
 }  // namespace
@@ -142,13 +224,9 @@ std::string loads_text(const ExpertLoads& loads) {
 }
 
 ExpertLoads parse_loads(std::string_view text, const std::string& where, const ModelShape& shape) {
-  const json document = json::parse(text, nullptr, false);
-  if (document.is_discarded()) fail(ErrorKind::kInput, where, ": is no JSON");
+  const json document = parse_document(text, where);
   const Fields file(document, where);
-  const int version = file.whole("colibri_loads", 0, 1 << 30);
-  if (version != kVersion) {
-    fail(ErrorKind::kUnsupported, where, ": version ", version, " of the form, want ", kVersion);
-  }
+  check_version(file, where);
   const Fields model(file.at("model"), where + ": model");
   if (model.text("fingerprint") != shape.fingerprint || model.text("family") != shape.family) {
     fail(ErrorKind::kInput, where, ": loads of model ", model.text("family"), " (",
@@ -156,31 +234,22 @@ ExpertLoads parse_loads(std::string_view text, const std::string& where, const M
          "); record them with this model");
   }
   file.whole("top_k", shape.top_k, shape.top_k);
-  ExpertLoads loads = empty_loads(shape, false);
-  size_t index = 0;
-  for (const json& layer : file.list("layers")) {
-    read_layer(layer, where + ": layers[" + std::to_string(index++) + "]", shape, loads);
-  }
-  return loads;
+  return read_layers(file, where, shape);
+}
+
+ExpertLoads parse_loads(std::string_view text, const std::string& where) {
+  const json document = parse_document(text, where);
+  const Fields file(document, where);
+  check_version(file, where);
+  return read_layers(file, where, shape_of(file, where));
 }
 
 ExpertLoads read_loads(const std::filesystem::path& path, const ModelShape& shape) {
-  std::error_code code;
-  const uintmax_t bytes = std::filesystem::file_size(path, code);
-  if (code) {
-    fail(ErrorKind::kEnvironment, "loads ", path.string(), ": ", code.message(),
-         "; want a file of --record-loads");
-  }
-  if (bytes > kMaxFileBytes) {
-    fail(ErrorKind::kInput, "loads ", path.string(), ": ", bytes, " bytes, want at most ",
-         kMaxFileBytes);
-  }
-  std::string text(static_cast<size_t>(bytes), '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(text.size()))) {
-    fail(ErrorKind::kEnvironment, "loads ", path.string(), ": cannot be read");
-  }
-  return parse_loads(text, path.string(), shape);
+  return parse_loads(text_of(path), path.string(), shape);
+}
+
+ExpertLoads read_loads(const std::filesystem::path& path) {
+  return parse_loads(text_of(path), path.string());
 }
 
 void write_loads(const std::filesystem::path& path, const ExpertLoads& loads) {

@@ -10,10 +10,16 @@ void merge_values(std::vector<double>& into, const std::vector<double>& more, do
 }
 
 void merge_layer(LayerLoads& into, const LayerLoads& more, double decay) {
+  // Where no token came nothing is missing when there are no pairs.
+  if (into.num_tokens <= 0) into.pairs.assign(more.pairs.size(), 0);
+  if (more.pairs.empty() && more.num_tokens > 0) into.pairs.clear();  // half would have none
   into.num_tokens = decay * into.num_tokens + more.num_tokens;
   merge_values(into.tokens, more.tokens, decay);
-  if (more.pairs.empty()) into.pairs.clear();  // half of the tokens would have none
-  merge_values(into.pairs, more.pairs, decay);
+  if (more.pairs.empty()) {
+    for (double& count : into.pairs) count *= decay;
+  } else {
+    merge_values(into.pairs, more.pairs, decay);
+  }
 }
 
 }  // namespace

@@ -142,7 +142,8 @@ class GpuAdder {
   void add_links(size_t which) {
     const NvmlGpu& gpu = gpus_[which];
     if (gpu.switch_links > 0) join(which, switch_of(gpu.fabric), gpu.switch_links);
-    for (const auto& [address, count] : gpu.peer_links) {
+    for (const auto& link : gpu.peer_links) {
+      const std::string& address = link.first;
       const int peer = gpu_part_at(cluster_, address);
       // Both ends tell of a link: it is taken from the lower one, unless that one keeps silent.
       const bool is_told = std::any_of(gpus_.begin(), gpus_.end(), [&](const NvmlGpu& other) {
@@ -150,7 +151,7 @@ class GpuAdder {
       });
       if (peer < 0) note_once("NVLink from " + gpu.pci_bus_id + " leads to a GPU that is not seen");
       if (peer >= 0 && peer != parts_[which] && (!is_told || gpu.pci_bus_id < address)) {
-        join(which, peer, count);
+        join(which, peer, link.second);
       }
     }
   }

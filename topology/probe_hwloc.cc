@@ -1,31 +1,14 @@
-// The only file that sees hwloc.
 #include <hwloc.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
-#include <memory>
 #include <utility>
 
-#include "base/error.h"
 #include "topology/machine.h"
+#include "topology/probe_hwloc_open.h"
 
 namespace colibri {
 namespace {
-
-struct TopologyDeleter {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
-
-Topology make_topology() {
-  ::setenv("HWLOC_PLUGINS_PATH", "", /*overwrite=*/0);
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) fail(ErrorKind::kEnvironment, "hwloc does not start");
-  return Topology(topology);
-}
 
 std::vector<int> cpus_of(hwloc_const_bitmap_t set) {
   std::vector<int> cpus;
@@ -37,7 +20,7 @@ std::vector<int> cpus_of(hwloc_const_bitmap_t set) {
 
 // Objects of one type in the machine's order.
 template <class Visit>
-void for_each(const Topology& topology, hwloc_obj_type_t type, const Visit& visit) {
+void for_each(const HwlocTopology& topology, hwloc_obj_type_t type, const Visit& visit) {
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_type(topology.get(), type, object)) != nullptr;) {
     visit(*object);
@@ -52,7 +35,7 @@ int position_of(hwloc_const_bitmap_t cpus, const std::vector<hwloc_const_bitmap_
   return 0;
 }
 
-void read_caches(const Topology& topology, Machine& machine) {
+void read_caches(const HwlocTopology& topology, Machine& machine) {
   std::map<std::pair<int, int64_t>, int> count;
   for (const hwloc_obj_type_t type :
        {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
@@ -66,7 +49,7 @@ void read_caches(const Topology& topology, Machine& machine) {
   }
 }
 
-Machine read_topology(const Topology& topology) {
+Machine read_topology(const HwlocTopology& topology) {
   Machine machine;
   std::vector<hwloc_const_bitmap_t> packages, nodes;
   for_each(topology, HWLOC_OBJ_PACKAGE,
@@ -88,46 +71,7 @@ Machine read_topology(const Topology& topology) {
   return machine;
 }
 
-}  // namespace
-
-Machine probe_machine() {
-  const Topology topology = make_topology();
-  if (hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kEnvironment, "hwloc cannot read this machine: ", std::strerror(errno));
-  }
-  return read_topology(topology);
-}
-
-Machine machine_from_synthetic(const std::string& text) {
-  const Topology topology = make_topology();
-  if (hwloc_topology_set_synthetic(topology.get(), text.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kInput, "machine '", text,
-         "' is not a description that hwloc knows, want one like 'pack:2 core:4 pu:2'");
-  }
-  return read_topology(topology);
-}
-
-namespace {
-
-enum class IoDevices { kNo, kYes };
-
-Topology topology_from_xml(std::string_view xml, IoDevices io) {
-  Topology topology = make_topology();
-  if (io == IoDevices::kYes) {
-    hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  }
-  const std::string text(xml);  // hwloc wants the terminating zero counted
-  if (text.size() > (size_t{1} << 26) ||
-      hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(),
-                                   static_cast<int>(text.size()) + 1) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kInput, "machine of ", text.size(), " bytes is not hwloc's XML");
-  }
-  return topology;
-}
-
-PciPlace place_of(const Topology& topology, const std::string& bus_id) {
+PciPlace place_of(const HwlocTopology& topology, const std::string& bus_id) {
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology.get(), bus_id.c_str());
   if (device == nullptr) return {};
   const hwloc_obj_t holder = hwloc_get_non_io_ancestor_obj(topology.get(), device);
@@ -140,7 +84,8 @@ PciPlace place_of(const Topology& topology, const std::string& bus_id) {
   return place;
 }
 
-std::vector<PciPlace> places_in(const Topology& topology, std::span<const std::string> bus_ids) {
+std::vector<PciPlace> places_in(const HwlocTopology& topology,
+                                std::span<const std::string> bus_ids) {
   std::vector<PciPlace> places;
   for (const std::string& id : bus_ids) places.push_back(place_of(topology, id));
   return places;
@@ -148,22 +93,23 @@ std::vector<PciPlace> places_in(const Topology& topology, std::span<const std::s
 
 }  // namespace
 
+Machine probe_machine() { return read_topology(open_this_machine(IoDevices::kNo)); }
+
+Machine machine_from_synthetic(const std::string& text) {
+  return read_topology(open_synthetic(text, IoDevices::kNo));
+}
+
 Machine machine_from_xml(std::string_view xml) {
-  return read_topology(topology_from_xml(xml, IoDevices::kNo));
+  return read_topology(open_xml(xml, IoDevices::kNo));
 }
 
 std::vector<PciPlace> places_of_pci(std::span<const std::string> bus_ids) {
-  const Topology topology = make_topology();
-  hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kEnvironment, "hwloc cannot read this machine: ", std::strerror(errno));
-  }
-  return places_in(topology, bus_ids);
+  return places_in(open_this_machine(IoDevices::kYes), bus_ids);
 }
 
 std::vector<PciPlace> places_of_pci_in_xml(std::string_view xml,
                                            std::span<const std::string> bus_ids) {
-  return places_in(topology_from_xml(xml, IoDevices::kYes), bus_ids);
+  return places_in(open_xml(xml, IoDevices::kYes), bus_ids);
 }
 
 }  // namespace colibri

@@ -1,10 +1,7 @@
 #include <hwloc.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,14 +10,10 @@
 #include "base/units.h"
 #include "topology/catalogue.h"
 #include "topology/probe_cluster.h"
+#include "topology/probe_hwloc_open.h"
 
 namespace colibri {
 namespace {
-
-struct TopologyDeleter {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
 
 struct BitmapDeleter {
   void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
@@ -29,14 +22,6 @@ using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
 constexpr unsigned short kNvidia = 0x10de;
 constexpr int kLaptopCores = 12;
-
-Topology new_topology() {
-  ::setenv("HWLOC_PLUGINS_PATH", "", /*overwrite=*/0);
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) fail(ErrorKind::kEnvironment, "hwloc does not start");
-  hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
-  return Topology(topology);
-}
 
 bool is_of_nvidia(const hwloc_obj& device, int base_class, int subclass) {
   const auto& pci = device.attr->pcidev;
@@ -90,8 +75,8 @@ std::string info_of(hwloc_obj_t object, const char* name) {
 class Reader {
  public:
   // `system`: the folder whose files tell rates of adapters; empty: the machine is another one.
-  Reader(const Topology& topology, std::string name, std::string system)
-      : topology_(topology), system_(std::move(system)) {
+  Reader(HwlocTopology topology, std::string name, std::string system)
+      : topology_(std::move(topology)), system_(std::move(system)) {
     cluster().name = std::move(name);
   }
 
@@ -336,7 +321,7 @@ class Reader {
     if (num_gpus == 0) machine_.notes.emplace_back("hwloc sees no GPU of NVIDIA");
   }
 
-  const Topology& topology_;
+  HwlocTopology topology_;
   std::string system_;
   ProbedCluster machine_;
   std::vector<int> cpus_;
@@ -349,33 +334,15 @@ class Reader {
 }  // namespace
 
 ProbedCluster probe_cluster() {
-  const Topology topology = new_topology();
-  if (hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kEnvironment, "hwloc cannot read this machine: ", std::strerror(errno));
-  }
-  return Reader(topology, "this machine", "/").read();
+  return Reader(open_this_machine(IoDevices::kYes), "this machine", "/").read();
 }
 
 ProbedCluster cluster_from_xml(std::string_view xml) {
-  const Topology topology = new_topology();
-  const std::string text(xml);  // hwloc wants the terminating zero counted
-  if (text.size() > (size_t{1} << 26) ||
-      hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(),
-                                   static_cast<int>(text.size()) + 1) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kInput, "machine of ", text.size(), " bytes is not hwloc's XML");
-  }
-  return Reader(topology, "xml", "").read();
+  return Reader(open_xml(xml, IoDevices::kYes), "xml", "").read();
 }
 
 ProbedCluster cluster_from_synthetic(const std::string& text) {
-  const Topology topology = new_topology();
-  if (hwloc_topology_set_synthetic(topology.get(), text.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    fail(ErrorKind::kInput, "machine '", text,
-         "' is not a description that hwloc knows, want one like 'pack:2 core:4 pu:2'");
-  }
-  return Reader(topology, text, "").read();
+  return Reader(open_synthetic(text, IoDevices::kYes), text, "").read();
 }
 
 }  // namespace colibri

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "base/error.h"
 #include "base/toml_check.h"
@@ -28,8 +29,8 @@ toml::table parse(std::string_view text, const std::string& where) {
   if (text.size() > kMaxBytes) {
     fail(ErrorKind::kInput, where, ": ", text.size(), " bytes, want at most ", kMaxBytes);
   }
-  if (const int line = line_of_long_toml_key(text); line > 0) {
-    fail(ErrorKind::kInput, where, " line ", line, ": a key with many dots");
+  if (const auto trap = find_toml_trap(text)) {
+    fail(ErrorKind::kInput, where, " line ", trap->line, ": ", trap->what);
   }
   try {
     return toml::parse(text);
@@ -49,8 +50,15 @@ struct TomlReader::Node {
 std::string toml_quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", byte);
+      quoted += escape;
+      continue;
+    }
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    quoted += c;
   }
   return quoted + '"';
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "coordinator/expert_ranks.h"
 #include "tests/coordinator/forward_rig.h"
 
 namespace colibri {
@@ -104,6 +105,26 @@ TEST_F(ServingMetricsTest, StepsAreCountedWithTheirTokensAtEachExpert) {
               expert + "\"}"));
   }
   EXPECT_EQ(chosen, 8);
+}
+
+TEST_F(ServingMetricsTest, MovesOfExpertsAndPlansForThemAreCountedByWhatCameOfThem) {
+  metrics_.rebalance_looked(RebalanceLook::kLeft, 0.25);
+  metrics_.rebalance_looked(RebalanceLook::kBegun, 0.5);
+  metrics_.rebalance_looked(RebalanceLook::kFailed, 0);
+  metrics_.rebalanced({.error = {}, .num_moved_slots = 3, .read_bytes = 700});
+  metrics_.rebalanced({.error = ErrorInfo{ErrorKind::kRankLost, "gone"}, .num_moved_slots = 9});
+  const auto of = [&](const std::string& name, const std::string& result) {
+    return value("colibri:" + name + "{model_name=\"m\"" +
+                 (result.empty() ? "" : ",result=\"" + result + "\"") + "}");
+  };
+  EXPECT_EQ(of("rebalances_total", "done"), "1");
+  EXPECT_EQ(of("rebalances_total", "failed"), "1");
+  EXPECT_EQ(of("rebalance_moved_experts_total", ""), "3");
+  EXPECT_EQ(of("rebalance_read_bytes_total", ""), "700");
+  for (const char* result : {"begun", "left", "failed"}) {
+    EXPECT_EQ(of("rebalance_plans_total", result), "1") << result;
+  }
+  EXPECT_EQ(of("rebalance_predicted_gain_seconds", ""), "0.5");
 }
 
 TEST_F(ServingMetricsTest, WhatWaitsForTheEngineWaitsToo) {

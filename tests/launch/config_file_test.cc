@@ -142,6 +142,15 @@ TEST_F(ConfigFileTest, DeepFilesAreErrorsAndNotTheEndOfTheStack) {
   EXPECT_EQ(bench("model = '" + dots + "'\nchunk = 7\n").common.chunk, 7);
 }
 
+TEST_F(ConfigFileTest, CharactersOutsideAsciiStandInTextsAndCommentsOnly) {
+  EXPECT_EQ(bench("\xef\xbb\xbfmodel = '\xc3\xa4'  # \xc3\xa4\nchunk = 7\n").common.chunk, 7);
+  EXPECT_ERROR(bench("ki\xef\xbb\xbb = 1\n"), kInput, "line 1: a character outside ASCII");
+  EXPECT_ERROR(bench("chunk = 7x\"\xc3\xa4\"\n"), kInput, "line 1: a character outside ASCII");
+  EXPECT_ERROR(bench("chunk = [\n1.\"\xc3\xa4\"]\n"), kInput, "line 2: a character outside ASCII");
+  EXPECT_ERROR(bench("\nmodel = \"\"\"m\"\"\"\"\xef\xbb\xbb\n"), kInput,
+               "line 2: a character outside");
+}
+
 TEST_F(ConfigFileTest, NumbersOfAFileAreHeldAgainstTheirRanges) {
   EXPECT_ERROR(bench("model = \"m\"\nchunk = 0\n"), kInput, "--chunk is 0, want 1 to");
 }

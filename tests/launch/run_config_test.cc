@@ -35,6 +35,12 @@ TEST(RunConfigTest, FlagWinsOverVariableAndVariableOverDefault) {
   EXPECT_EQ(generate({"--prompt", "x"}).common.chunk, 512);
 }
 
+TEST(RunConfigTest, InspectShowsOneThing) {
+  EXPECT_EQ(parse({"inspect", "--loads", "l"}).config.inspect.loads, "l");
+  EXPECT_ERROR(parse({"inspect", "--loads", "l", "--routes", "r"}), kInput,
+               "--routes and --loads are given, want one of them");
+}
+
 TEST(RunConfigTest, MisspeltVariableIsNamed) {
   ::setenv("COLIBRI_THREAD", "2", 1);
   const auto unknown = parse({"generate", "--model", "m", "--prompt", "x"}).unknown_variables;

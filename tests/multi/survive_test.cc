@@ -74,6 +74,10 @@ TEST_F(SurviveTest, ServerThatRebalancesByItselfChangesNoByte) {
   EXPECT_EQ(texts(300), want);
   wait_until([&] { return run_->err_so_far().find("experts moved") != std::string::npos; }, 20);
   EXPECT_NE(ask(http_get("/placement")).body, first);
+  const std::string metrics = ask(http_get("/metrics")).text;
+  EXPECT_NE(metrics.find("colibri:rebalances_total{model_name=\"model\",result=\"done\"} "),
+            metrics.npos);
+  EXPECT_EQ(metrics.find("result=\"done\"} 0\n"), metrics.npos);
   EXPECT_EQ(texts(300), want);
   expect_clean_end(0);
 }

@@ -109,6 +109,54 @@ TEST(ClusterFile, CutAndChangedBytesGiveAMachineOrAnError) {
   }
 }
 
+// A CPU and the text after it.
+std::string one_cpu_and(const std::string& more) {
+  return "colibri_machine = 1\nname = \"m\"\n[[part]]\nkind = \"cpu\"\nname = \"c\"\nnode = 0\n"
+         "device = \"cpu-server\"\ncores = 1048576\nmemory_bytes = 1\n" +
+         more;
+}
+
+TEST(ClusterFile, NamesWithControlCharactersComeBackFromTheText) {
+  Cluster cluster = parse_cluster(one_cpu_and(""), "m");
+  cluster.parts[0].name = "a\x01\n\"\\\x7f";
+  EXPECT_EQ(parse_cluster(cluster_text(cluster, "made up"), "m").parts, cluster.parts);
+}
+
+TEST(ClusterFile, MoreNodesThanANumberCanNameAreRefused) {
+  std::string text = "colibri_machine = 1\nname = \"m\"\n";
+  for (int i = 0; i < 2; ++i) {
+    text += "[[node]]\ncount = 2049\ncpu = \"cpu-laptop\"\ncores = 1\nmemory_gb = 1\n";
+  }
+  EXPECT_ERROR(parse_cluster(text, "m"), kInput, "m: 4098 nodes, want at most 4096");
+}
+
+TEST(ClusterFile, AChainOfSwitchesThatNoMachineHasIsRefused) {
+  std::string text;
+  for (int i = 0; i < 33; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    const std::string above = i == 0 ? "c" : "s" + std::to_string(i - 1);
+    text += "[[part]]\nkind = \"pcie-switch\"\nname = \"" + name +
+            "\"\nnode = 0\n[[joint]]\na = \"" + above + "\"\nb = \"" + name +
+            "\"\nkind = \"pcie5-x16\"\n";
+  }
+  EXPECT_ERROR(parse_cluster(one_cpu_and(text), "m"), kInput,
+               "switch s32 hangs below 32 others, want fewer");
+}
+
+TEST(ClusterFile, RanksAreSpreadByCoresHoweverManyThereAre) {
+  std::string text;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "d" + std::to_string(i);
+    text += "[[part]]\nkind = \"cpu\"\nname = \"" + name +
+            "\"\nnode = 0\ndevice = \"cpu-server\"\ncores = 524288\nmemory_bytes = 1\n"
+            "[[joint]]\na = \"c\"\nb = \"" +
+            name + "\"\nkind = \"numa\"\n";
+  }
+  // c has two fifths of the cores.
+  EXPECT_EQ(default_rank_parts(parse_cluster(one_cpu_and(text), "m"), 5, true),
+            (std::vector<int>{0, 0, 1, 2, 3}));
+}
+
 TEST(MachinePicture, NodesThatAreAlikeAreToldOnce) {
   const Cluster cluster = find_cluster("18x8xh800-400g");
   const std::string text = cluster_tree(cluster);

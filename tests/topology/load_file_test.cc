@@ -65,6 +65,41 @@ TEST(LoadFile, WrongNumbersAreNamed) {
                "want [lower expert, higher expert, count]");
 }
 
+TEST(LoadFile, PairsThatNoTokenCanHaveMadeAreRefused) {
+  EXPECT_ERROR(parse_loads(changed("[0,2,2.0]", "[0,2,2.5]"), "l", shape_of_three()), kInput,
+               "want at most the tokens of both experts");
+}
+
+TEST(LoadFile, NestingWithoutEndIsRefusedInFewWords) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_ERROR(parse_loads("{\"colibri_loads\": " + deep + "}", "l", shape_of_three()), kInput,
+               "'colibri_loads' is of kind array, want a whole number");
+}
+
+TEST(LoadFile, IsReadWithoutItsModelToo) {
+  const ExpertLoads loads = parse_loads(loads_text(some_loads()), "l");
+  EXPECT_EQ(loads.family, "made_up");
+  EXPECT_EQ(loads.num_layers, 2);
+  EXPECT_EQ(loads.num_experts, 3);
+  EXPECT_EQ(loads.of(LoadPhase::kDecode, 1), some_loads().of(LoadPhase::kDecode, 1));
+  EXPECT_TRUE(loads.of(LoadPhase::kDecode, 0).tokens.empty());
+}
+
+TEST(LoadFile, WithoutItsModelPairsOfMoreThanAGigabyteAreRefused) {
+  std::string tokens = "0";
+  for (int e = 1; e < 16384; ++e) tokens += ",0";  // one entry's pairs are 1.07 GB
+  EXPECT_ERROR(parse_loads(changed("[3.0,1.0,2.0]", "[" + tokens + "]"), "l"), kInput,
+               "read it with its model");
+}
+
+TEST(LoadFile, PairsOfAPhaseThatHadNoTokenYetAreMerged) {
+  ExpertLoads loads = empty_loads(shape_of_three(), false);
+  merge_loads(loads, some_loads(), 0.5);
+  EXPECT_EQ(loads.of(LoadPhase::kDecode, 1), some_loads().of(LoadPhase::kDecode, 1));
+  merge_loads(loads, empty_loads(shape_of_three(), false), 0.5);
+  EXPECT_EQ(loads.of(LoadPhase::kDecode, 1).pairs[pair_index(0, 2)], 1);
+}
+
 TEST(LoadFile, EarlierLoadsCountLessByTheDecay) {
   ExpertLoads loads = some_loads();
   merge_loads(loads, some_loads(), 0.5);
