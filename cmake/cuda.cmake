@@ -27,7 +27,8 @@ if(COLIBRI_CUDA STREQUAL "on")
 else()
   add_subdirectory(tests/simulated_device)
   target_link_libraries(colibri_cuda_toolkit INTERFACE colibri_simulated_device)
-  target_compile_options(colibri_cuda_toolkit INTERFACE -march=x86-64-v3 -O2 -Wno-unknown-pragmas)
+  target_compile_options(colibri_cuda_toolkit INTERFACE
+    -march=x86-64-v3 $<$<NOT:$<CONFIG:Release>>:-O2> -Wno-unknown-pragmas)
 endif()
 
 # colibri_cuda_library(NAME SOURCES ... LINK ...): a part of libcolibri_cuda.so.
