@@ -17,9 +17,6 @@
 
 namespace colibri {
 
-// "off": 0; "every=N": N from 1 to a billion. kInput for other words.
-int64_t rebalance_steps(const std::string& option);
-
 // What a move of experts would bring until the next look, and cost.
 struct RebalanceOffer {
   double gain_us = 0;  // a step

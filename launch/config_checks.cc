@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "coordinator/return_capacity.h"
-#include "launch/auto_rebalance.h"
 #include "launch/device_choice.h"
+#include "launch/rebalance_option.h"
 
 namespace colibri {
 namespace {

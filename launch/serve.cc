@@ -15,6 +15,7 @@
 #include "launch/model_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_signals.h"
+#include "launch/rebalance_option.h"
 #include "launch/session_setup.h"
 #include "topology/memory_plan.h"
 

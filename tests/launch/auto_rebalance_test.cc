@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "launch/rebalance_option.h"
 #include "tests/support/expect_error.h"
 
 namespace colibri {
