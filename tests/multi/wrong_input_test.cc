@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/multi/program.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sparse_model.h"
@@ -45,8 +47,14 @@ void expect_refused_everywhere(const Case& wrong) {
   const Words command = joined({kProgram}, wrong.words);
   expect_refused(command, wrong);
   expect_refused(joined(command, {"--ranks", "3"}), wrong);
-  Case bare = wrong;
-  expect_refused(under_mpirun(2, command), bare, kMpiAsRoot);
+  expect_refused(under_mpirun(2, command), wrong, kMpiAsRoot);
+}
+
+// What is noticed where another case has shown that all ranks leave together: alone, 10 ms instead
+// of two seconds; everywhere in a full run.
+void expect_refused_as_others(const Case& wrong) {
+  if (std::getenv("FULL_TESTS") != nullptr) return expect_refused_everywhere(wrong);
+  expect_refused(joined({kProgram}, wrong.words), wrong);
 }
 
 Words generate(const std::string& model, const Words& more = {"--prompt-ids", "1,2"}) {
@@ -80,18 +88,18 @@ TEST(WrongInputTest, MissingModelDirectory) {
 }
 
 TEST(WrongInputTest, HubNameThatIsNoPathNamesTheDownloadCommand) {
-  expect_refused_everywhere({generate("org/name"), 3, {"download", "org/name"}});
+  expect_refused_as_others({generate("org/name"), 3, {"download", "org/name"}});
 }
 
 TEST(WrongInputTest, MissingWeights) {
   const BrokenModel model("model.safetensors", "");
-  expect_refused_everywhere({generate(model.path()), 2, {"model.safetensors"}});
+  expect_refused_as_others({generate(model.path()), 2, {"model.safetensors"}});
 }
 
 TEST(WrongInputTest, GitLfsPointerInsteadOfWeights) {
   const BrokenModel model("model.safetensors",
                           "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n");
-  expect_refused_everywhere({generate(model.path()), 2, {"git-lfs"}});
+  expect_refused_as_others({generate(model.path()), 2, {"git-lfs"}});
 }
 
 TEST(WrongInputTest, TruncatedWeights) {
@@ -102,7 +110,7 @@ TEST(WrongInputTest, TruncatedWeights) {
 
 TEST(WrongInputTest, UnknownFamily) {
   const BrokenModel model("config.json", changed_config("model_type", "quantum_moe"));
-  expect_refused_everywhere({generate(model.path()), 3, {"quantum_moe"}});
+  expect_refused_as_others({generate(model.path()), 3, {"quantum_moe"}});
 }
 
 TEST(WrongInputTest, ConfigThatContradictsTheTensors) {
@@ -121,34 +129,34 @@ TEST(WrongInputTest, VocabularyLargerThanTheModels) {
 }
 
 TEST(WrongInputTest, PromptTooLong) {
-  expect_refused_everywhere({generate(kDemo, {"--prompt", "ROMEO:", "--max-context", "4"}),
-                             2,
-                             {"5 tokens", "at most 3"}});
+  expect_refused_as_others({generate(kDemo, {"--prompt", "ROMEO:", "--max-context", "4"}),
+                            2,
+                            {"5 tokens", "at most 3"}});
 }
 
 TEST(WrongInputTest, IdsOutOfRange) {
   expect_refused_everywhere({generate(kDemo, {"--prompt-ids", "5,1536"}), 2, {"1536", "1535"}});
-  expect_refused_everywhere({generate(kDemo, {"--prompt-ids", "5,-1"}), 2, {"-1"}});
-  expect_refused_everywhere({generate(kDemo, {"--prompt-ids", "5,x"}), 2, {"'x'"}});
+  expect_refused_as_others({generate(kDemo, {"--prompt-ids", "5,-1"}), 2, {"-1"}});
+  expect_refused_as_others({generate(kDemo, {"--prompt-ids", "5,x"}), 2, {"'x'"}});
 }
 
 TEST(WrongInputTest, ZeroAndNegativeNumbers) {
   expect_refused_everywhere(
       {generate(kDemo, {"--prompt", "x", "--max-tokens", "0"}), 2, {"--max-tokens", "0"}});
-  expect_refused_everywhere(
+  expect_refused_as_others(
       {generate(kDemo, {"--prompt", "x", "--chunk", "-7"}), 2, {"--chunk", "-7"}});
-  expect_refused_everywhere(
+  expect_refused_as_others(
       {generate(kDemo, {"--prompt", "x", "--temperature", "-0.5"}), 2, {"--temperature", "-0.5"}});
 }
 
 TEST(WrongInputTest, NoPromptAndTwoPrompts) {
-  expect_refused_everywhere({generate(kDemo, {}), 2, {"--prompt"}});
-  expect_refused_everywhere(
+  expect_refused_as_others({generate(kDemo, {}), 2, {"--prompt"}});
+  expect_refused_as_others(
       {generate(kDemo, {"--prompt", "a", "--prompt-ids", "1"}), 2, {"2 prompts"}});
 }
 
 TEST(WrongInputTest, UnknownOption) {
-  expect_refused_everywhere({generate(kDemo, {"--prompt", "x", "--no-such"}), 2, {"--no-such"}});
+  expect_refused_as_others({generate(kDemo, {"--prompt", "x", "--no-such"}), 2, {"--no-such"}});
 }
 
 TEST(WrongInputTest, PlansThatCannotBe) {
@@ -173,7 +181,7 @@ TEST(WrongInputTest, PlacementFileOfAnotherModel) {
 }
 
 TEST(WrongInputTest, MoreContextThanTheModelHas) {
-  expect_refused_everywhere(
+  expect_refused_as_others(
       {generate(kDemo, {"--prompt", "x", "--max-context", "4096"}), 2, {"4096", "2048"}});
 }
 
@@ -187,7 +195,7 @@ TEST(WrongInputTest, IndexThatNamesAFileOutsideTheDirectory) {
   const BrokenModel model("model.safetensors", "");
   write_file(std::filesystem::path(model.path()) / "model.safetensors.index.json",
              R"({"weight_map": {"model.norm.weight": "../x.safetensors"}})");
-  expect_refused_everywhere({generate(model.path()), 2, {"../x.safetensors"}});
+  expect_refused_as_others({generate(model.path()), 2, {"../x.safetensors"}});
 }
 
 TEST(WrongInputTest, LogitsFileThatCannotBeWrittenLeavesNothing) {
