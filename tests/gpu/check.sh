@@ -123,7 +123,8 @@ else
   tests cuda_model_test 120
 fi
 if [ "$simulated" = yes ]; then
-  step gpu_promise_test 180 "$programs/gpu_promise_test" '--gtest_filter=*SmallModel/bf16*:*SmallModel/q4*'
+  step gpu_promise_test 180 "$programs/gpu_promise_test" \
+    '--gtest_filter=*OneRank*SmallModel/bf16*:*AFew*SmallModel/q4*'
   skip nccl_two_ranks "ranks of the stand-in are processes, and these are threads"
 else
   step gpu_promise_test 180 "$programs/gpu_promise_test" '--gtest_filter=-*TwoRanksOfNccl*'
