@@ -13,7 +13,7 @@ function(colibri_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_library(colibri_${name} STATIC ${arg_SOURCES})
   target_link_libraries(colibri_${name} PUBLIC colibri_flags ${arg_LINK})
-  # Optimising what the address sanitizer has added takes longer than these folders' tests run.
+  # Optimising what the address sanitizer adds takes far longer than it saves these folders' tests.
   if(COLIBRI_SANITIZE STREQUAL "address" AND name MATCHES "^(topology|worker|coordinator|launch)$")
     target_compile_options(colibri_${name} PRIVATE $<$<CONFIG:Debug>:-O0>)
   endif()
