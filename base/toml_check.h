@@ -12,12 +12,10 @@ struct TomlTrap {
 };
 
 // The first of these outside strings and comments, if there is one:
-// * a key of more than 33 parts: toml++ destroys tables by recursion, so a key of a hundred
-// thousand
-//   parts would end the stack;
-// * a character outside ASCII, which TOML does not allow there: toml++ 3.3 looks for kinds of
-// blanks
-//   with a table that ends in undefined behaviour for some (U+FEFB).
+// * a key of more than 33 parts: toml++ destroys tables by recursion, so that one of a hundred
+//   thousand parts would end the stack;
+// * a character outside ASCII, which TOML does not allow there: toml++ 3.3 looks for blanks with a
+//   table that ends in undefined behaviour for some (U+FEFB).
 // A byte order mark at the beginning is none. A quoted key behind a dot inside {} counts as
 // outside.
 std::optional<TomlTrap> find_toml_trap(std::string_view text);

@@ -118,6 +118,8 @@ void EngineFamilies::add_experts() {
   }
 }
 
+constexpr const char* kLooks[] = {"begun", "left", "failed"};  // RebalanceLook's
+
 }  // namespace
 
 // Everything that is counted one by one. Prometheus' objects may be used from any thread.
@@ -129,7 +131,7 @@ struct ServingMetrics::Families {
       success.Add({{"finished_reason", reason}});
     }
     for (const char* result : {"done", "failed"}) rebalances.Add({{"result", result}});
-    for (const char* result : {"begun", "left", "failed"}) looks.Add({{"result", result}});
+    for (const char* result : kLooks) looks.Add({{"result", result}});
   }
 
   Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
@@ -327,10 +329,7 @@ void ServingMetrics::rebalanced(const RebalanceResult& result) {
 }
 
 void ServingMetrics::rebalance_looked(RebalanceLook look, double gain_s) {
-  const char* const result = look == RebalanceLook::kBegun  ? "begun"
-                             : look == RebalanceLook::kLeft ? "left"
-                                                            : "failed";
-  families_->looks.Add({{"result", result}}).Increment();
+  families_->looks.Add({{"result", kLooks[static_cast<size_t>(look)]}}).Increment();
   if (look != RebalanceLook::kFailed) families_->gain.Set(gain_s);
 }
 

@@ -122,13 +122,14 @@ PredictedStep measured_step(const BenchResult& result) {
 // Empty without predictions.
 std::string prediction_table(const BenchReport& report) {
   std::string text;
+  const bool has_parts = !report.facts.is_on_gpu;
   for (const BenchResult& result : report.results) {
     if (!result.predicted) continue;
     const PredictedStep m = measured_step(result), &p = *result.predicted;
     text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:+.1f} % |", result.what.name(),
                         result.what.batch, m.step_us / 1e3, p.step_us / 1e3,
                         m.step_us > 0 ? 100 * (p.step_us / m.step_us - 1) : 0);
-    if (!report.facts.is_on_gpu) {
+    if (has_parts) {
       text += fmt::format(" {:.3f} / {:.3f} | {:.3f} / {:.3f} | {:.3f} / {:.3f} |", m.own_us / 1e3,
                           p.own_us / 1e3, m.experts_us / 1e3, p.experts_us / 1e3, m.head_us / 1e3,
                           p.head_us / 1e3);
@@ -136,7 +137,6 @@ std::string prediction_table(const BenchReport& report) {
     text += '\n';
   }
   if (text.empty()) return text;
-  const bool has_parts = !report.facts.is_on_gpu;
   return "\nA step, predicted beside measured" +
          std::string(has_parts ? "; its parts in ms, measured / predicted" : "") +
          ":\n\n| test | batch | ms/step | predicted | error |" +

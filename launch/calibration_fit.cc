@@ -101,6 +101,7 @@ class Fitter {
   }
 
   CalibrationFit fit() {
+    fit_kind(OpKind::kElementwise);  // whatever the caches hold
     CalibrationFit best;
     double least = -1;
     // How much of a shared cache stays a step's is seen by nothing but the times.
@@ -121,15 +122,18 @@ class Fitter {
     fit_.device.cache_bytes = cache_bytes;
     double loss = 0;
     for (size_t i = 0; i < kNumOpKinds; ++i) {
-      const auto kind = static_cast<OpKind>(i);
-      const Samples samples = samples_of(kind);
-      if (samples.empty()) continue;
-      OpCost& cost = fit_.device.narrow[i];
-      cost = fit_op_cost(samples);
-      fit_.errors[i] = fit_error(cost, samples);
-      loss += fit_loss(cost, samples);
+      if (reads_weights(static_cast<OpKind>(i))) loss += fit_kind(static_cast<OpKind>(i));
     }
     return loss;
+  }
+
+  double fit_kind(OpKind kind) {
+    const Samples samples = samples_of(kind);
+    if (samples.empty()) return 0;
+    OpCost& cost = fit_.device.narrow[static_cast<size_t>(kind)];
+    cost = fit_op_cost(samples);
+    fit_.errors[static_cast<size_t>(kind)] = fit_error(cost, samples);
+    return fit_loss(cost, samples);
   }
 
   Samples samples_of(OpKind kind) const {

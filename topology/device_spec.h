@@ -30,10 +30,9 @@ struct OpWork {
 };
 
 // t = fixed_us + piece_us pieces + value_ns values / 1000
-//   + ((bytes / rate)^p + (operations / gops)^p)^(1/p), p = sharpness: reading weights and
-//   computing
-// overlap, the more the larger p is. 1 / rate = s / cached_gbps + (1 - s) / gbps, where the share s
-// of the bytes comes out of caches.
+//   + ((bytes / rate)^p + (operations / gops)^p)^(1/p)
+// p = sharpness: reading weights and computing overlap, the more the larger p is.
+// 1 / rate = s / cached_gbps + (1 - s) / gbps, where the share s of the bytes comes out of caches.
 struct OpCost {
   double fixed_us = 0;
   double gbps = 0;  // GB/s that the operation reaches out of memory, not the data sheet's

@@ -64,25 +64,33 @@ bool holds_experts(const RankMap& ranks, int rank, const LayerTermsOptions& opti
          options.coordinator_holds_experts;
 }
 
-// Uniform choices over the ranks that hold experts: of each of them.
+// Uniform choices over the ranks that hold experts.
 struct EvenSpread {
-  double touched = 0, pairs = 0;
+  std::vector<double> holds = {};  // [R] 1 for a rank that holds experts, else 0
+  // Of each of these.
+  double slots = 0, touched = 0, pairs = 0, rows = 0;
   std::vector<double> cached = {};  // [R] shares of what each reads
 };
 
 EvenSpread even_spread(const ModelShape& shape, const RankMap& ranks,
                        const LayerTermsOptions& options, double num_tokens) {
-  std::vector<double> bytes;
+  EvenSpread even;
   double holders = 0;
   for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
-    bytes.push_back(holds_experts(ranks, rank, options) ? 1 : 0);
-    holders += bytes.back();
+    even.holds.push_back(holds_experts(ranks, rank, options) ? 1 : 0);
+    holders += even.holds.back();
   }
   holders = std::max(1.0, holders);
-  const double slots = static_cast<double>(shape.num_experts) / holders;
+  even.slots = shape.num_experts / holders;
   const double chance = static_cast<double>(shape.top_k) / std::max(1, shape.num_experts);
-  EvenSpread even{.touched = slots * (1 - std::pow(1 - chance, num_tokens)),
-                  .pairs = num_tokens * shape.top_k / holders};
+  even.touched = even.slots * (1 - std::pow(1 - chance, num_tokens));
+  even.pairs = num_tokens * shape.top_k / holders;
+  double none = 1;  // chance that a token chooses none of so many experts
+  for (int k = 0; k < shape.top_k; ++k) {
+    none *= std::max(0.0, 1 - even.slots / std::max(1, shape.num_experts - k));
+  }
+  even.rows = num_tokens * (1 - none);
+  std::vector<double> bytes = even.holds;
   for (double& each : bytes) {
     each *= even.touched * shape.num_moe_layers() * static_cast<double>(shape.expert_bytes);
   }
@@ -116,33 +124,13 @@ void add_expert_rates(const ModelShape& shape, const RankMap& ranks, const EvenS
   }
 }
 
-// [R] rows (or, `of_pairs`, results) of an even spread over the ranks that hold experts.
-std::vector<double> even_counts(const ModelShape& shape, const RankMap& ranks,
-                                const LayerTermsOptions& options, double num_tokens,
-                                bool of_pairs) {
-  std::vector<double> counts;
-  double holders = 0;
-  for (int rank = 0; rank < ranks.num_ranks(); ++rank) {
-    counts.push_back(holds_experts(ranks, rank, options) ? 1 : 0);
-    holders += counts.back();
-  }
-  holders = std::max(1.0, holders);
-  const double slots = shape.num_experts / holders;
-  double none = 1;  // chance that a token chooses none of so many experts
-  for (int k = 0; k < shape.top_k; ++k) {
-    none *= std::max(0.0, 1 - slots / std::max(1, shape.num_experts - k));
-  }
-  const double each = of_pairs ? num_tokens * shape.top_k / holders : num_tokens * (1 - none);
-  for (double& count : counts) count *= each;
-  return counts;
-}
-
-// Scales the links' times to what they add to an exchange at the even spread; returns what its
-// start adds.
+// Scales the links' times to what they add to an exchange at the even spread, of `count` rows or
+// results to each rank that holds experts; returns what its start adds.
 double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
-                         std::vector<double> LinkTerm::*us, const EvenSpread& even,
-                         const std::vector<double>& count) {
-  const double link_us = busiest_link(links, us, count).us;
+                         std::vector<double> LinkTerm::*us, const EvenSpread& even, double count) {
+  std::vector<double> counts = even.holds;
+  for (double& each : counts) each *= count;
+  const double link_us = busiest_link(links, us, counts).us;
   double start = 0, total = 0, sharpness = 1;
   for (const int rank : ranks.coordinators()) {
     const double with_bytes = ranks.exchange_us(rank, ranks.longest_latency_us(), link_us,
@@ -160,17 +148,11 @@ double scale_to_exchange(const RankMap& ranks, std::vector<LinkTerm>& links,
   return start_part;
 }
 
-void add_exchange_rates(const ModelShape& shape, const RankMap& ranks,
-                        const LayerTermsOptions& options, const EvenSpread& even,
-                        LayerTerms& terms) {
-  const double tokens = terms.num_tokens;
-  const auto counts = [&](bool of_pairs) {
-    return even_counts(shape, ranks, options, tokens, of_pairs);
-  };
+void add_exchange_rates(const RankMap& ranks, const EvenSpread& even, LayerTerms& terms) {
+  const double results = terms.adds_results ? even.rows : even.pairs;
   terms.exchange_us =
-      scale_to_exchange(ranks, terms.dispatch_links, &LinkTerm::row_us, even, counts(false)) +
-      scale_to_exchange(ranks, terms.combine_links, &LinkTerm::result_us, even,
-                        counts(!options.adds_results));
+      scale_to_exchange(ranks, terms.dispatch_links, &LinkTerm::row_us, even, even.rows) +
+      scale_to_exchange(ranks, terms.combine_links, &LinkTerm::result_us, even, results);
 }
 
 }  // namespace
@@ -307,7 +289,7 @@ LayerTerms layer_terms(const ModelShape& shape, const RankMap& ranks,
   LayerTerms terms = link_terms(shape, ranks, options);
   const EvenSpread even = even_spread(shape, ranks, options, terms.num_tokens);
   add_expert_rates(shape, ranks, even, terms);
-  add_exchange_rates(shape, ranks, options, even, terms);
+  add_exchange_rates(ranks, even, terms);
   return terms;
 }
 

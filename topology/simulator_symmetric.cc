@@ -50,9 +50,10 @@ class Symmetric {
   struct Layer {
     double dispatch_us = 0, experts_us = 0, combine_us = 0;
     BusiestLink out, back;
+    Travelling all;  // of all coordinators together
   };
 
-  // Of all coordinators together, which are alike.
+  // Coordinators are alike.
   Travelling all_travelling(const LayerFigures& figures) const {
     Travelling all = travelling(in_, figures, 0, 1.0 / ranks_.num_ranks());
     for (auto* counts : {&all.rows, &all.results}) {
@@ -63,9 +64,9 @@ class Symmetric {
 
   Layer layer_of(const LayerFigures& figures) const {
     Layer layer;
-    const Travelling all = all_travelling(figures);
-    layer.out = busiest_link(terms_.dispatch_links, &LinkTerm::row_us, all.rows);
-    layer.back = busiest_link(terms_.combine_links, &LinkTerm::result_us, all.results);
+    layer.all = all_travelling(figures);
+    layer.out = busiest_link(terms_.dispatch_links, &LinkTerm::row_us, layer.all.rows);
+    layer.back = busiest_link(terms_.combine_links, &LinkTerm::result_us, layer.all.results);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const auto exchange = [&](double link_us) {
         return ranks_.exchange_us(rank, latency_us_, link_us, cached(rank));
@@ -98,14 +99,14 @@ class Symmetric {
     if (layer.back.link >= 0) {
       link_us_[terms_.combine_links[static_cast<size_t>(layer.back.link)].name] += layer.back.us;
     }
-    const Travelling all = all_travelling(figures);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const auto at = static_cast<size_t>(rank);
       rank_us_[at] += experts_us(figures, rank);
       // A rank's own share of its rows stays.
       const double away = 1 - 1.0 / ranks_.num_ranks();
-      result_.row_bytes += away * all.rows[at] * row_bytes(shape_, ranks_.is_gpu(rank));
-      result_.result_bytes += away * all.results[at] * result_bytes(shape_, ranks_.is_gpu(rank));
+      result_.row_bytes += away * layer.all.rows[at] * row_bytes(shape_, ranks_.is_gpu(rank));
+      result_.result_bytes +=
+          away * layer.all.results[at] * result_bytes(shape_, ranks_.is_gpu(rank));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "tests/fuzz/made_up_model.h"
 #include "topology/load_file.h"
 
 namespace {
@@ -14,17 +15,6 @@ using namespace colibri;
 
 void require(bool condition) {
   if (!condition) __builtin_trap();
-}
-
-ModelShape small_shape() {
-  ModelShape shape;
-  shape.family = "made_up";
-  shape.fingerprint = "0123456789abcdef";
-  shape.num_layers = 3;
-  shape.num_experts = 4;
-  shape.top_k = 2;
-  shape.layer_is_moe = {false, true, true};
-  return shape;
 }
 
 void use(const ExpertLoads& loads, const ModelShape& shape) {
@@ -48,7 +38,7 @@ void parse_alone(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const ModelShape shape = small_shape();
+  const ModelShape shape = made_up_model(4);
   ExpertLoads loads;
   try {
     parse_alone(text);

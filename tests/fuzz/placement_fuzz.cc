@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "tests/fuzz/made_up_model.h"
 #include "topology/placement_file.h"
 
 namespace {
@@ -13,17 +14,6 @@ using namespace colibri;
 
 void require(bool condition) {
   if (!condition) __builtin_trap();
-}
-
-ModelShape small_shape() {
-  ModelShape shape;
-  shape.family = "made_up";
-  shape.fingerprint = "0123456789abcdef";
-  shape.num_layers = 3;
-  shape.num_experts = 3;
-  shape.top_k = 2;
-  shape.layer_is_moe = {false, true, true};
-  return shape;
 }
 
 void use(const Placement& placement, const ModelShape& shape) {
@@ -42,7 +32,7 @@ void use(const Placement& placement, const ModelShape& shape) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const ModelShape shape = small_shape();
+  const ModelShape shape = made_up_model(3);
   try {
     use(parse_placement({reinterpret_cast<const char*>(data), size}, "fuzz.json", shape), shape);
   } catch (const Error& error) {

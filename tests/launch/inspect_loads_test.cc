@@ -2,18 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/topology/shapes.h"
+
 namespace colibri {
 namespace {
 
 // Two layers, the second with four experts, two per token: 6 tokens of prompts, 4 decoded.
 ExpertLoads some_loads(bool with_pairs) {
-  ModelShape shape;
+  ModelShape shape = shape_of(4, {false, true});
   shape.family = "made_up";
   shape.fingerprint = "0123456789abcdef";
-  shape.num_layers = 2;
-  shape.num_experts = 4;
-  shape.top_k = 2;
-  shape.layer_is_moe = {false, true};
   ExpertLoads loads = empty_loads(shape, with_pairs);
   LayerLoads& prefill = loads.phases[0][1];
   LayerLoads& decode = loads.phases[1][1];
